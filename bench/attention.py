@@ -42,7 +42,7 @@ def full(q: Tensor, k: Tensor, v: Tensor, grad: Tensor) -> list[Tensor]:
     return [out.detach(), *map(gradient, leaves)]
 
 
-def ours(comm: Any, way: str, parts: Sequence[Tensor], positions: Sequence[Tensor]) -> list[Tensor]:
+def ours(comm: object, way: str, parts: Sequence[Tensor], positions: Sequence[Tensor]) -> list[Tensor]:
     """The same for this rank's tokens by one of the library's ways."""
     leaves = [x.clone().requires_grad_() for x in parts[:3]]
     out = WAYS[way](comm, *leaves, positions)[0]
@@ -50,7 +50,7 @@ def ours(comm: Any, way: str, parts: Sequence[Tensor], positions: Sequence[Tenso
     return [out.detach(), *map(gradient, leaves)]
 
 
-def torchs(_: Any, way: str, parts: Sequence[Tensor], __: Any) -> list[Tensor]:
+def torchs(_: object, way: str, parts: Sequence[Tensor], __: object) -> list[Tensor]:
     """The same by torch's ring with its CPU kernel, which has no grouped heads: keys and values are repeated before."""
     import torch.distributed as dist
     from torch.distributed.tensor.experimental._context_parallel import _attention
@@ -67,7 +67,7 @@ def torchs(_: Any, way: str, parts: Sequence[Tensor], __: Any) -> list[Tensor]:
     def kernel(q: Tensor, k: Tensor, v: Tensor, is_causal: bool) -> tuple[Tensor, Tensor]:
         return aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, is_causal)
 
-    def back(*, query: Tensor, key: Tensor, value: Tensor, **given: Any) -> tuple[Tensor, ...]:
+    def back(*, query: Tensor, key: Tensor, value: Tensor, **given: object) -> tuple[Tensor, ...]:
         names = ("grad_out", "out", "logsumexp")
         dout, out, sums = (given[name] for name in names)
         kernel = aten._scaled_dot_product_flash_attention_for_cpu_backward
@@ -97,7 +97,7 @@ def timed(comm: Any, way: str, given: Sequence[Tensor], positions: Sequence[Tens
     return result, best
 
 
-def alone(_: Any, given: Sequence[Tensor], repeats: int) -> tuple[list[Tensor], float]:
+def alone(_: object, given: Sequence[Tensor], repeats: int) -> tuple[list[Tensor], float]:
     """Full attention on one process of one thread, and the fastest of some calls in s."""
     torch.set_num_threads(1)
     times = []

@@ -149,7 +149,7 @@ class ChapterPage:
         """What cells show as an error or on stderr."""
         return self.page.evaluate(_ERRORS)
 
-    def wait(self, until: str, given: Any = None, seconds: float = PATIENCE) -> Any:
+    def wait(self, until: str, given: object = None, seconds: float = PATIENCE) -> Any:
         """Wait until a function of the page's says something true, and return that; `Late` if it does not."""
         return self.page.wait_for_function(until, arg=given, timeout=1000 * seconds, polling=_EVERY)
 

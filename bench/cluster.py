@@ -96,7 +96,7 @@ def locked(comm: Comm) -> None:
     comm.send(torch.ones(4), (comm.rank + 1) % comm.size)
 
 
-def across(fn: Callable[..., Any], ranks: int, apart: bool = False, **options: Any) -> Run:
+def across(fn: Callable[..., object], ranks: int, apart: bool = False, **options: Any) -> Run:
     """A run whose ranks are in another process, or in one each."""
     pairs = [socket.socketpair() for _ in range(ranks if apart else 1)]
     pids = []
@@ -126,7 +126,7 @@ def best(measure: Callable[[], float], largest: bool = True, repeats: int = REPE
     return max(values) if largest else min(values)
 
 
-def rate(ranks: int, run_it: Callable[..., Run] = attempt, messages: int = MESSAGES, **options: Any) -> float:
+def rate(ranks: int, run_it: Callable[..., Run] = attempt, messages: int = MESSAGES, **options: object) -> float:
     """Messages per second of `shift` on `ranks` ranks."""
     run = run_it(shift, ranks, args=(messages // ranks + 1,), **options)
     if run.error is not None:
@@ -134,7 +134,7 @@ def rate(ranks: int, run_it: Callable[..., Run] = attempt, messages: int = MESSA
     return sum(run.meter.messages_sent) / run.wall_seconds
 
 
-def timed(work: Callable[[], Any]) -> float:
+def timed(work: Callable[[], object]) -> float:
     """Seconds that the work takes."""
     start = time.perf_counter()
     work()

@@ -14,7 +14,7 @@ Step = Callable[[Any, Any], None]  # of inputs and targets
 
 
 def times_here(
-    comm: Comm, ours: Step, theirs: Step, batch_of: Callable[[int], tuple[Any, Any]], repeats: int
+    comm: Comm, ours: Step, theirs: Step, batch_of: Callable[[int], tuple[object, object]], repeats: int
 ) -> list[list[float]]:
     """Seconds of a step on this rank, a row a repeat: ours, torch's; who begins alternates. Two repeats run first."""
     rows = []

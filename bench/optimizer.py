@@ -197,7 +197,7 @@ def as_text(recorded: Mapping[str, Any]) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def _said(result: Any) -> str:
+def _said(result: object) -> str:
     """A result in a few words."""
     if not isinstance(result, dict):
         return "nothing" if result is None else f"{result:,}"

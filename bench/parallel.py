@@ -60,13 +60,13 @@ def contenders(comm: Comm, config: Config, bucket_bytes: int) -> dict[str, Calla
     peer = DistributedDataParallel(theirs, bucket_cap_mb=bucket_bytes / 2**20)
     adams = [torch.optim.AdamW(model.parameters(), lr=1e-3) for model in (ours, theirs)]
 
-    def our_step(inputs: Any, targets: Any) -> None:
+    def our_step(inputs: object, targets: object) -> None:
         loss_of(replica, inputs, targets).backward()
         replica.finish()
         adams[0].step()
         adams[0].zero_grad()
 
-    def their_step(inputs: Any, targets: Any) -> None:
+    def their_step(inputs: object, targets: object) -> None:
         loss_of(peer, inputs, targets).backward()
         adams[1].step()
         adams[1].zero_grad()

@@ -143,7 +143,7 @@ def over_ranks(comm: Comm, config: Config, steps: int, kind: torch.dtype, tp: in
     return told
 
 
-def torchs(comm: Comm, config: Config, steps: int, kind: torch.dtype, *_: Any) -> Trained:
+def torchs(comm: Comm, config: Config, steps: int, kind: torch.dtype, *_: object) -> Trained:
     """The same by torch's parallelize_module."""
     from torch.distributed.tensor import DTensor
 
@@ -172,7 +172,7 @@ def by_torch(comm: Comm, model: Transformer) -> nn.Module:
 
 
 def parity_rows(
-    text: str, where: Callable[..., Any], ranks: int, program: Callable[..., Trained], *more: Any
+    text: str, where: Callable[..., Any], ranks: int, program: Callable[..., Trained], *more: object
 ) -> list[Row]:
     """The last rank's training against one process's."""
     single, double = torch.float32, torch.float64

@@ -118,7 +118,7 @@ def steps_here(comm: Any, schedules: Sequence[Schedule], shape: "Sizes", size: i
     return {name: steps[1:] for name, steps in found.items()}
 
 
-def serial_here(comm: Any, shape: "Sizes", size: int, microbatches: int, repeats: int) -> float:
+def serial_here(comm: object, shape: "Sizes", size: int, microbatches: int, repeats: int) -> float:
     """Median seconds of forward and backward of the whole model here, one micro-batch after the other."""
     import torch
 

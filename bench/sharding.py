@@ -176,10 +176,10 @@ def contenders(comm: Comm, config: Config) -> dict[str, Callable[[Any, Any], Non
         fully_shard(each, mesh=mesh)
     adam = torch.optim.AdamW(peer.parameters(), lr=1e-3)
 
-    def our_step(inputs: Any, targets: Any) -> None:
+    def our_step(inputs: object, targets: object) -> None:
         step_of(held, optimizer, inputs, targets)
 
-    def their_step(inputs: Any, targets: Any) -> None:
+    def their_step(inputs: object, targets: object) -> None:
         loss_of(peer, inputs, targets).backward()
         adam.step()
         adam.zero_grad()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 RANKS, TIMES, ELEMENTS = 8, 200, 1024  # fp32 numbers of each all-reduce
 
 
-def reduces(_: Any = None, x: torch.Tensor | None = None) -> float:
+def reduces(_: object = None, x: torch.Tensor | None = None) -> float:
     """Seconds of this rank for all of them, from a common start."""
     import torch.distributed as dist
 

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 from course_lib.folders import folders
 
@@ -59,7 +58,7 @@ def save() -> None:
     files.download(shutil.make_archive(str(work), "zip", work))
 
 
-def _write(book: Any, path: Path) -> None:
+def _write(book: object, path: Path) -> None:
     import json
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,7 @@ def params(exercise: str) -> SimpleNamespace:
     return SimpleNamespace(**_values(card(exercise)))
 
 
-def check(exercise: str, *answers: Any, unseen: bool | None = None) -> float:
+def check(exercise: str, *answers: object, unseen: bool | None = None) -> float:
     """Judge an answer here and now, show why, and return its points (a float between 0 and the exercise's points).
 
     Keep it the cell's last expression. Visible cases run first, then the unseen ones. Never raises.
@@ -44,7 +44,7 @@ def check(exercise: str, *answers: Any, unseen: bool | None = None) -> float:
     return _judged(exercise, answers, unseen is not False)
 
 
-def predict(exercise: str, interval: Any) -> float:
+def predict(exercise: str, interval: object) -> float:
     """Judge a prediction: points for an interval (low, high) at most a factor 4 wide, whether or not it holds the
     truth.
 
@@ -88,7 +88,7 @@ def answer(exercise: str) -> None:
     _say(f"{code}**Why.** {contract.why}{called_here(pytorch)}")
 
 
-def use(exercise: str, mine: Callable[..., Any], library: Callable[..., Any]) -> Callable[..., Any]:
+def use(exercise: str, mine: Callable[..., object], library: Callable[..., object]) -> Callable[..., Any]:
     """The learner's function once it has passed its check in this kernel, else the library's; says which."""
     own = any(mine is each for each in _passed.get(exercise, ()))
     _say(
@@ -110,7 +110,7 @@ def worked_source(asked: Card) -> str:
     return ""
 
 
-def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool = False) -> float:
+def _judged(exercise: str, answers: tuple[object, ...], unseen: bool, reveal: bool = False) -> float:
     try:
         asked = card(exercise)
     except ValueError as error:
@@ -142,7 +142,7 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
     return Points(report.points)
 
 
-def _after(resolved: "Exercise", report: Report, answers: tuple[Any, ...], reveal: bool) -> str:
+def _after(resolved: "Exercise", report: Report, answers: tuple[object, ...], reveal: bool) -> str:
     """Remember what was passed, and say what a prediction was worth."""
     from course_grader.judge.report import progress_entry
 
@@ -234,7 +234,7 @@ def _help_button(asked: Card, passed: bool) -> None:
             else f"Show hint {seen + 1} of {len(asked.hints)} for {asked.id}; hints cost nothing"
         )
 
-    def clicked(_: Any) -> None:
+    def clicked(_: object) -> None:
         place.clear_output(wait=True)
         with place:
             (answer if is_open() else hint)(asked.id)

@@ -8,7 +8,7 @@ the chapter shows anyway.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from course_lib.estimate.units import bytes_text, duration_text, number_text, percent_text, rate_text
 from course_runs import reading
@@ -29,7 +29,7 @@ _NONE = (
 )
 
 
-def together(kind: str, *asked: Mapping[str, Any]) -> tuple[Chosen, ...]:
+def together(kind: str, *asked: Mapping[str, object]) -> tuple[Chosen, ...]:
     """One evidence for each setup, all of one origin, model and number of processes; one's own first, empty if there is
     none."""
     for origin in reading.ORIGINS:
@@ -46,7 +46,7 @@ def together(kind: str, *asked: Mapping[str, Any]) -> tuple[Chosen, ...]:
     return ()
 
 
-def steps(runs: Mapping[str, Mapping[str, Any]], quantities: Sequence[str] = tuple(QUANTITIES)) -> Markdown:
+def steps(runs: Mapping[str, Mapping[str, object]], quantities: Sequence[str] = tuple(QUANTITIES)) -> Markdown:
     """Predicted, measured and ratio of training runs, a row for each quantity and run: `runs` has their names and
     setups."""
     found = together("train", *runs.values())

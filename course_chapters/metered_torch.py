@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from IPython.display import Markdown
 
@@ -12,7 +11,7 @@ from course_lib.parallel.mesh import Mesh
 
 
 def bytes_by_line(
-    programs: Mapping[str, Callable[..., Any]],
+    programs: Mapping[str, Callable[..., object]],
     ranks: int = 2,
     mesh: Mesh | None = None,
     predicted: Mapping[str, Mapping[str, float]] | None = None,

@@ -6,7 +6,9 @@ from typing import Any
 from course_runs.real_ranks import launch
 
 
-def launched(program: Callable[..., Any], ranks: int, args: Sequence[Any] = (), timeout: float = 60.0) -> list[Any]:
+def launched(
+    program: Callable[..., object], ranks: int, args: Sequence[object] = (), timeout: float = 60.0
+) -> list[Any]:
     """What each rank returns; no entries, and a line with the reason, where no processes can run."""
     try:
         return launch(program, ranks, args, timeout=timeout).results

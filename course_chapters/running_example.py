@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from course_lib.estimate import compute, facts
 from course_lib.estimate.running_plan import BATCH, DEADLINE, EXACT, GPUS, MFU, NETWORK, PARAMS, RING, SEQ, TOKENS
-from course_lib.estimate.units import BILLION, count_text, duration_text, money_text
+from course_lib.estimate.units import BILLION, count_text, duration_text, money_text, number_text
 from course_lib.folders import ROOT
 
 __all__ = ["BATCH", "DEADLINE", "EXACT", "GPUS", "MFU", "NETWORK", "PARAMS", "RING", "SEQ", "TOKENS"]  # fmt: skip
@@ -36,13 +36,23 @@ def core_minutes(chapter: str) -> str:
     return str(sum(card.minutes for card in cards(chapter) if card.kind == "core"))
 
 
-def reading_minutes(chapter: str) -> str:
-    """Minutes to read a chapter's source outside folds and exercises, rounded up to five.
+def whole_hours(chapter: str) -> str:
+    """Hours that a chapter takes with all that follows its core, and all its exercises."""
+    from course_grader.exercises import cards
+
+    minutes = int(reading_minutes(chapter, whole=True)) + sum(card.minutes for card in cards(chapter))
+    return number_text(minutes / 60, 2)
+
+
+def reading_minutes(chapter: str, whole: bool = False) -> str:
+    """Minutes to read a chapter's core, or the whole chapter, outside folds and exercises, rounded up to five.
 
     Technical prose is read at `WORDS_A_MINUTE`, and each code cell takes `SECONDS_A_CELL` to run and to look at.
     """
     (path,) = (ROOT / "solutions").glob(f"{chapter}_*/{chapter}_*.ipynb")
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    if not whole:
+        cells = cells[: next(at for at, cell in enumerate(cells) if cell["id"] == f"c{chapter}-core-done")]
     prose = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     words = len(re.sub(r"<details.*?</details>", "", prose, flags=re.S).split())
     code = sum(cell["cell_type"] == "code" and "nbgrader" not in cell["metadata"] for cell in cells)
@@ -60,6 +70,7 @@ def opening(chapter: str) -> Mapping[str, Callable[[], str]]:
     return {
         "core_minutes": lambda: core_minutes(chapter),
         "reading_minutes": lambda: reading_minutes(chapter),
+        "whole_hours": lambda: whole_hours(chapter),
         "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     }
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from IPython.display import Markdown
 
@@ -11,7 +10,7 @@ from course_grader.exercises.placeholders import NO_BREAK, keep_dollars
 _POWER = re.compile("(?<=[0-9]) × 10(?=[⁻⁰¹²³⁴⁵⁶⁷⁸⁹])")
 
 
-def table(rows: Sequence[Mapping[str, Any]], assumes: str = "") -> Markdown:
+def table(rows: Sequence[Mapping[str, object]], assumes: str = "") -> Markdown:
     """A Markdown table of `rows`, which all have the same keys: the column headings, in order. No line ends within "3.4
     × 10³⁸".
 
@@ -23,11 +22,11 @@ def table(rows: Sequence[Mapping[str, Any]], assumes: str = "") -> Markdown:
     return Markdown(keep_dollars((markdown + below).replace("$", "\\$")))
 
 
-def _kept_together(cell: Any) -> str:
+def _kept_together(cell: object) -> str:
     return _POWER.sub(f"{NO_BREAK}×{NO_BREAK}10", str(cell))
 
 
-def columns(headings: str, rows: Iterable[Sequence[Any]], assumes: str = "") -> Markdown:
+def columns(headings: str, rows: Iterable[Sequence[object]], assumes: str = "") -> Markdown:
     """A Markdown table with `headings`, separated by bars, over `rows` of as many cells; ValueError for a row of
     another length."""
     names = headings.split(" | ")

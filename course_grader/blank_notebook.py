@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from course_grader.notebooks import Cell, Notebook, is_answer, is_by_hand
 
@@ -29,7 +28,7 @@ def rubric(cell: Cell) -> str:
     return "\n\n".join(_RUBRIC.findall(cell["source"])).strip() if is_by_hand(cell) else ""
 
 
-def with_values(source: str, values: Callable[[str], Mapping[str, Any]]) -> str:
+def with_values(source: str, values: Callable[[str], Mapping[str, object]]) -> str:
     """An answer cell whose lines `name = params("exercise").parameter` hold the value itself, from `values(exercise)`.
 
     A value that is no number, text or truth value stays with `params`. A comment that speaks of variants is dropped.

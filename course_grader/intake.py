@@ -134,7 +134,7 @@ def _is_small(value: Any) -> bool:
     return type(value) is str or abs(value) < 10**9  # false for not-a-number
 
 
-def _slim_pictures(attachments: Any, room: list[int]) -> dict[str, dict[str, str]]:
+def _slim_pictures(attachments: object, room: list[int]) -> dict[str, dict[str, str]]:
     """A cell's attached pictures, {name: {type: base64}}, up to the size limit."""
     kept: dict[str, dict[str, str]] = {}
     for name, bundle in attachments.items() if isinstance(attachments, dict) else ():

@@ -90,7 +90,7 @@ def parse(text: str, name: str = "the notebook", *, salvage: bool = False) -> No
 _DAMAGES = 10  # places that are named one by one
 
 
-def _problem_with(cell: Any) -> str:
+def _problem_with(cell: object) -> str:
     """Why a cell cannot be read, "" if it can."""
     if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
         return "is not a notebook cell"
@@ -99,7 +99,7 @@ def _problem_with(cell: Any) -> str:
     return "" if is_text else "has no text (its source is not text)"
 
 
-def _damaged(cell: Any, problem: str) -> Cell:
+def _damaged(cell: object, problem: str) -> Cell:
     """A raw cell in place of one that cannot be read, with its grade_id and id if it has them."""
     kept: Cell = {"cell_type": "raw", "metadata": {}, "source": "", "damaged": problem}
     if isinstance(cell, dict):

@@ -40,7 +40,7 @@ def points_of(chapter: str) -> dict[str, float]:
 
 
 def fill(
-    notebook: Notebook, chapter: str, variant: Mapping[str, Any] | None = None, cards: Sequence[exercises.Card] = ()
+    notebook: Notebook, chapter: str, variant: Mapping[str, object] | None = None, cards: Sequence[exercises.Card] = ()
 ) -> Notebook:
     """The notebook with all placeholders in its Markdown and all parameters in its answer cells filled. ValueError
     names the cell of a placeholder without a value.
@@ -176,7 +176,7 @@ class FillPlaceholders(NbGraderPreprocessor):
 class CheckRelease(NbGraderPreprocessor):
     """Last step: check that nothing is left that a learner must not see."""
 
-    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+    def preprocess(self, nb: NotebookNode, resources: object) -> tuple[NotebookNode, Any]:
         """The unchanged notebook, or an error that names the cell."""
         check_release(_as_plain(nb))
         return nb, resources

@@ -78,7 +78,7 @@ class Wire(TorchDispatchMode):
         self.sent[kind] += round(ring_sent(kind, whole, ranks))
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
+def _tensors(value: object) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, list | tuple):

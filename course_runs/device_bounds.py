@@ -95,7 +95,7 @@ def stamped(raw: dict[str, Any]) -> Iterator[float]:
     yield from _of_rows(raw.get("rows"))
 
 
-def _of_rows(rows: Any) -> Iterable[float]:
+def _of_rows(rows: object) -> Iterable[float]:
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict) and isinstance(row.get("seconds"), list):
             yield from row["seconds"]

@@ -92,7 +92,7 @@ def _(a: Tensor, b: Tensor, kind_a: torch.dtype, kind_b: torch.dtype) -> Tensor:
 
 
 @register_sharding(torch.ops.course.product8.default)
-def _(a: Any, b: Any, kind_a: torch.dtype, kind_b: torch.dtype) -> list[tuple[list[Placement], list[Any]]]:
+def _(a: object, b: object, kind_a: torch.dtype, kind_b: torch.dtype) -> list[tuple[list[Placement], list[Any]]]:
     """Where a, b and their product may lie, on one axis of a mesh."""
     return [
         ([out], [left, right, None, None])

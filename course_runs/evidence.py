@@ -31,10 +31,10 @@ Evidence = dict[str, Any]
 def evidence(
     kind: str,
     *,
-    setup: Mapping[str, Any],
-    raw: Mapping[str, Any],
-    measured: Mapping[str, Any],
-    predicted: Mapping[str, Any] | None = None,
+    setup: Mapping[str, object],
+    raw: Mapping[str, object],
+    measured: Mapping[str, object],
+    predicted: Mapping[str, object] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Evidence:
     """An evidence file's content, sealed. `raw` holds every number as it was read, `measured` what follows from
@@ -58,13 +58,13 @@ def evidence(
     return sealed(content)
 
 
-def sealed(content: Mapping[str, Any]) -> Evidence:
+def sealed(content: Mapping[str, object]) -> Evidence:
     """The content with the hash of all else in it, which shows a change by accident. It proves nothing about intent."""
     plain = json.loads(json.dumps({key: value for key, value in content.items() if key != "sha256"}))
     return {**plain, "sha256": digest(plain)}
 
 
-def digest(content: Mapping[str, Any]) -> str:
+def digest(content: Mapping[str, object]) -> str:
     """SHA-256 of everything but the hash itself, in one canonical form."""
     rest = {key: value for key, value in content.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

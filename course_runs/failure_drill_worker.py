@@ -38,7 +38,7 @@ class Notes:
         self.path = folder / f"rank-{rank}.json"
         self.content: dict[str, Any] = {"rank": rank, "pid": os.getpid(), "work": [], "error": ""}
 
-    def say(self, doing: str, step: int, **more: Any) -> None:
+    def say(self, doing: str, step: int, **more: object) -> None:
         """Write it down, whole or not at all."""
         self.content |= {"doing": doing, "step": step, "since": time.time(), **more}
         part = self.path.with_suffix(".part")

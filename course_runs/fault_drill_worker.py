@@ -54,7 +54,7 @@ class Log:
         self.launch, self.rank = launch, rank
         self.file = os.open(folder / f"log-{launch:03d}-{rank}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def say(self, what: str, **more: Any) -> None:
+    def say(self, what: str, **more: object) -> None:
         """Write one line."""
         content = {"what": what, "launch": self.launch, "rank": self.rank, "when": time.time(), **more}
         os.write(self.file, (json.dumps(content) + "\n").encode())

@@ -31,7 +31,7 @@ class Boards:
         self.logged = 0  # rows
         self.before: Any = None
 
-    def begin(self, setup: Mapping[str, Any]) -> None:
+    def begin(self, setup: Mapping[str, object]) -> None:
         """Open the boards, once nothing can refuse the run any more. Trouble, on every rank, where rank 0 cannot."""
         if self.given.tensorboard and self.place.first:
             self.tensorboard = _writer()(f"{self.given.out}/tensorboard")
@@ -122,7 +122,7 @@ def _code(error: BaseException) -> int:
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
-def _terminate(*_: Any) -> None:
+def _terminate(*_: object) -> None:
     raise SystemExit(SAVED)
 
 

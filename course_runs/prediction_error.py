@@ -23,8 +23,8 @@ MEMORY = {  # what was counted at the peak -> what was predicted of it
 
 def gap(
     expected: Predicted,
-    measured: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]],
+    measured: Mapping[str, object],
+    rows: Sequence[Mapping[str, object]],
     job: Job,
     cores: float,
     *,

@@ -117,6 +117,6 @@ class Terminated(SystemExit):
     """SIGTERM, once `sigterm_as_exit` hears it."""
 
 
-def _leave(*_: Any) -> None:
+def _leave(*_: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not break off what ends the processes
     raise Terminated(TERMINATED)

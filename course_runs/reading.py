@@ -59,7 +59,7 @@ def every(kind: str | None = None, origin: str | None = None) -> tuple[Chosen, .
     return (*own, *sorted(shipped, key=lambda each: (-ranks_of(each.content), each.name)))
 
 
-def choose(kind: str, *, origin: str | None = None, **setup: Any) -> Chosen:
+def choose(kind: str, *, origin: str | None = None, **setup: object) -> Chosen:
     """The first evidence of a kind that fits `setup`, one's own before what is recorded.
 
     `layout="fsdp"` fits any number of ranks, `layout="fsdp=4"` four; `schedule`, `micro_batches` and `ranks` are looked
@@ -148,7 +148,7 @@ def _name(path: Path, folder: Path) -> str:
     return path.relative_to(folder).with_suffix("").as_posix()
 
 
-def _fits(content: Evidence, name: str, value: Any) -> bool:
+def _fits(content: Evidence, name: str, value: object) -> bool:
     setup = content["setup"]
     layout = setup.get("layout", {})
     if name == "layout":

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from course_lib.messages import Trouble
 from course_runs.torchrun import Ended
@@ -91,7 +90,7 @@ def run(
     nproc: int,
     timeout: float | None,
     retries: int,
-    sleep: Callable[[float], Any] = time.sleep,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> Ended:
     """Start it, and up to `retries` times again; how the last try ended, with the seconds of all of them and of the
     waits."""

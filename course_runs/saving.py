@@ -39,7 +39,7 @@ class Saver:
         self.background = dist.new_group(backend="gloo") if given.save_every and given.save_async else None
         self.pending: tuple[Any, Path, dict[str, int]] | None = None
 
-    def _tell(self, *_: Any) -> None:
+    def _tell(self, *_: object) -> None:
         self.told = True
 
     def after(self, done: int, total: int) -> bool:

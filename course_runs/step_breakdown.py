@@ -39,11 +39,11 @@ class Clock:
             self._border()
             self.open.pop()
 
-    def timed(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+    def timed(self, name: str, work: Callable[..., object]) -> Callable[..., Any]:
         """The same callable, whose seconds belong to this part."""
 
         @wraps(work)
-        def inside(*args: Any, **kwargs: Any) -> Any:
+        def inside(*args: object, **kwargs: object) -> Any:
             with self.part(name):
                 return work(*args, **kwargs)
 

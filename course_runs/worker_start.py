@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from course_lib.messages import FULL, Trouble, count_text, in_words
 from course_runs import budget as money
@@ -36,7 +35,7 @@ def start(
     limits: Limits,
     starter: Callable[..., torchrun.Ended] = torchrun.run,
     retries: int = 0,
-    sleep: Callable[[float], Any] = time.sleep,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> int:
     """Run it to its end or its limit, and again up to `retries` times where that can help; the exit code."""
     if nproc < 1:

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from course_chapters.ch17 import mechanisms, rubric
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.units import DAY
 from course_lib.operate import capstone, faults
-from course_lib.operate.capstone import CHANGES, COURSE, assess, best, changed, grade
+from course_lib.operate.capstone import CHANGES, COURSE, assess, best, changed
 from course_lib.operate.capstone.failure_log import weak_part
 from course_lib.parallel import planner
 from tests.tables import each_of
@@ -128,9 +129,9 @@ def test_changes_change_what_they_say():
 
 def test_the_three_exemplars_fail_the_lines_that_they_should():
     failed = {}
-    for name, one in capstone.exemplars().items():
-        lines = grade(COURSE, one.plan, one.claims)
-        assert list(lines) == list(capstone.LINES) and len(one.notes) == 3
+    for name, one in rubric.exemplars().items():
+        lines = rubric.grade(COURSE, one.plan, one.claims)
+        assert list(lines) == list(rubric.LINES) and len(one.notes) == 3
         failed[name] = {line for line, each in lines.items() if not each.holds}
     assert failed == {
         "good": set(),
@@ -140,20 +141,20 @@ def test_the_three_exemplars_fail_the_lines_that_they_should():
 
 
 def test_defended_numbers_need_every_claim_and_the_right_cause():
-    one = capstone.exemplars()["good"]
+    one = rubric.exemplars()["good"]
     for change in ({"memory": 1.06 * one.claims["memory"]}, {"binding": "bubble"}, {"binding": "luck"}):
-        assert not grade(COURSE, one.plan, {**one.claims, **change})["defended"].holds
-    assert not grade(COURSE, one.plan)["defended"].holds
-    assert grade(COURSE, one.plan, {**one.claims, "usd": 1.04 * one.claims["usd"]})["defended"].holds
+        assert not rubric.grade(COURSE, one.plan, {**one.claims, **change})["defended"].holds
+    assert not rubric.grade(COURSE, one.plan)["defended"].holds
+    assert rubric.grade(COURSE, one.plan, {**one.claims, "usd": 1.04 * one.claims["usd"]})["defended"].holds
 
 
 def test_messages_between_servers_are_found():
-    assert capstone.crossing(GOOD, COURSE) == ("dp", "pp")
-    assert capstone.crossing({"tp": 16, "pp": 4, "microbatches": 512}, COURSE) == ("tp", "pp")
-    assert capstone.crossing({"tp": 8, "microbatches": 512}, COURSE) == ()
-    assert not grade(COURSE, {"tp": 16, "pp": 4, "microbatches": 512})["wires"].holds
-    assert not grade(COURSE, {"tp": 8, "pp": 4, "dp": 2, "microbatches": 8})["bubble"].holds
-    assert not any(line.holds for line in grade(COURSE, {"tp": 3}).values())
+    assert rubric.crossing(GOOD, COURSE) == ("dp", "pp")
+    assert rubric.crossing({"tp": 16, "pp": 4, "microbatches": 512}, COURSE) == ("tp", "pp")
+    assert rubric.crossing({"tp": 8, "microbatches": 512}, COURSE) == ()
+    assert not rubric.grade(COURSE, {"tp": 16, "pp": 4, "microbatches": 512})["wires"].holds
+    assert not rubric.grade(COURSE, {"tp": 8, "pp": 4, "dp": 2, "microbatches": 8})["bubble"].holds
+    assert not any(line.holds for line in rubric.grade(COURSE, {"tp": 3}).values())
 
 
 def test_the_table_of_parallelisms_agrees_with_the_closed_forms():
@@ -179,7 +180,7 @@ def test_remedies_are_ranked_by_time_and_each_frees_memory():
 
 
 def test_the_matrix_of_conflicts_has_a_number_in_every_cell():
-    cells = capstone.matrix()
+    cells = mechanisms.matrix()
     assert len(cells) == 18 and all(
         np.isfinite([cell.before, cell.after]).all() and cell.before > 0 for cell in cells.values()
     )
@@ -196,4 +197,4 @@ def test_the_matrix_of_conflicts_has_a_number_in_every_cell():
         ("accumulation", "pipeline"),
     }
     with pytest.raises(ValueError, match="no cell"):
-        capstone.conflict("offload", "data")
+        mechanisms.conflict("offload", "data")

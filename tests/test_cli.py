@@ -132,6 +132,13 @@ def test_learn_opens_the_chapter_that_is_named(course, handed, capsys):
     assert "01" not in handed[0][0]
 
 
+def test_learn_opens_the_chapter_that_was_checked_last(course, handed, capsys):
+    course.work.mkdir(exist_ok=True)
+    progress.record({"id": "first-wall", "chapter": "01", "passed": True, "points": 5, "maximum": 5}, course.work)
+    run(capsys, "learn")
+    assert "--LabApp.default_url=/lab/tree/01_three_walls/01_three_walls.ipynb" in handed[0][0]
+
+
 def test_learn_says_when_a_newer_chapter_waits_and_opens_anyway(course, handed, release, capsys):
     run(capsys, "learn")
     mine = course.work / "01_three_walls" / "01_three_walls.ipynb"
@@ -435,7 +442,7 @@ PLAN = ["plan", "--model", "llama3-8b", "--gpus", "8xH100"]
     ("more", "said"),
     [
         ([], ["8,030,261,248 parameters", "2T tokens in steps of 512 sequences of 8,192 tokens", "without failures",
-              "1. The quickest", "2. The", "Memory: ", "Time: matrix products", "Bound by",
+              "1. The quickest", "2. The", "Memory: ", "Time: matrix products", "most time goes to",
               "Megatron-LM core", "Megatron-Bridge v"]),
         (["--layout", "tp=2,zero=1"], ["2. Your layout: tp=2, dp=4", "slower than the quickest", "Command lines "
 "of your layout"]),

@@ -517,3 +517,20 @@ def test_ranks_take_turns_on_one_core_and_the_caller_may_use_all_again():
     found = simulate(lambda comm: sorted(cores(0)), 3).results
     assert len(found[0]) == 1 and found == [found[0]] * 3
     assert cores(0) == before
+
+
+class _WithoutWords(Exception):
+    def __str__(self):
+        raise RuntimeError("no words for it")
+
+
+def test_an_error_that_cannot_be_described_ends_the_run():
+    """The other rank waits for one that is gone; the limit of time is not what ends it."""
+
+    def program(comm):
+        if comm.rank:
+            raise _WithoutWords
+        comm.barrier()
+
+    with pytest.raises(RuntimeError, match="no words for it"):
+        simulate(program, 2, timeout=60)

@@ -7,10 +7,13 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import typer
 import yaml
 
+from course_app.cli import app
 from course_lib.folders import ROOT
 
+USED = ("init", "release", "collect", "grade")  # of `course class`
 DOCKERFILE = (ROOT / "hub" / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE = yaml.safe_load((ROOT / "hub" / "compose.yaml").read_text(encoding="utf-8"))
 
@@ -41,6 +44,19 @@ def test_every_file_that_an_image_copies_exists_and_only_the_grader_gets_the_who
     assert "COPY --from=bundle /opt/course /opt/course" in stages["hub"]
 
 
+def test_every_command_of_the_course_in_an_image_and_in_its_guide_exists():
+    guide = (ROOT / "docs" / "where-it-runs.md").read_text(encoding="utf-8").partition("## JupyterHub")[2]
+    joined = (DOCKERFILE + guide.partition("\n## ")[0]).replace("\\\n", " ")
+    found = re.findall(r"(?:^|[ /`])course (class \w+|learn|submit)([^`&\n]*)", joined, re.MULTILINE)
+    assert {name for name, _ in found} == {"learn", "submit", *(f"class {each}" for each in USED)}
+    for name, words in found:
+        command = typer.main.get_command(app)
+        for word in name.split():
+            command = command.commands[word]
+        options = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        assert {word for word in words.split() if word.startswith("--")} <= options, name
+
+
 def test_compose_builds_stages_that_exist_and_shares_no_class_folder_with_students():
     services = COMPOSE["services"]
     for name in ("hub", "grader"):
@@ -54,7 +70,9 @@ def test_compose_builds_stages_that_exist_and_shares_no_class_folder_with_studen
 def test_the_hub_and_the_exchange_agree(monkeypatch):
     hub, nbgrader = (configured(name, monkeypatch) for name in ("jupyterhub_config.py", "nbgrader_config.py"))
     assert hub.Spawner.cmd[0].startswith("/opt/course/") and callable(hub.Spawner.pre_spawn_hook)
-    assert any(volume.endswith(nbgrader.Exchange.root) for volume in COMPOSE["services"]["grader"]["volumes"])
+    for service in ("hub", "grader"):
+        assert any(volume.endswith(nbgrader.Exchange.root) for volume in COMPOSE["services"][service]["volumes"])
+    assert f"chmod 1777 {nbgrader.Exchange.root} " in DOCKERFILE
     subprocess.run(["sh", "-n", ROOT / "hub" / "accounts"], check=True)
 
 

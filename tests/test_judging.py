@@ -35,7 +35,7 @@ from course_grader.judging import (
     oracle,
 )
 from course_grader.judging.cases import shown
-from course_grader.judging.contract import lost, read_shares
+from course_grader.judging.contract import failed_run, lost, read_shares
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
 from course_grader.judging.gradients import gradients_fault
 from course_grader.judging.mistakes import WHOLE
@@ -106,6 +106,15 @@ def test_a_value_of_another_shape_never_reaches_the_oracle():
         verdicts = contract.verdicts(card.params, case, Outcome(state="answered", value=None, meter={}))
         assert verdicts and not any(v.ok for v in verdicts), card.id
         assert {v.kind for v in verdicts} == {case.kind}, card.id
+
+
+def test_a_run_that_raised_names_its_case_shown_or_not():
+    outcome = Outcome(state="raised", error="KeyError: 'x' (line 2)")
+    for visible in (True, False):
+        [said] = failed_run(
+            Case(name="two servers", kind="values", part="a", visible=visible), outcome, {"values:a": 1.0}
+        )
+        assert said.message == "two servers: KeyError: 'x' (line 2)" and not said.ok
 
 
 def test_a_case_that_names_no_share_loses_all_of_its_kind():

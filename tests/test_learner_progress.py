@@ -114,5 +114,18 @@ def test_the_table_counts_core_and_more_apart_and_names_what_is_next(folder):
     assert (one.points, one.maximum) == (1.0 + 4.0, 8.0)
 
 
+def test_one_goes_on_where_one_was_and_not_at_the_first_gap(folder):
+    course = [Exercise(id=f"e{number}", chapter=number, core=True, points=5) for number in ("00", "12", "13", "14")]
+
+    def after(number: str | None = None) -> str | None:
+        if number:
+            record({"id": f"e{number}", "chapter": number, "passed": True, "points": 5, "maximum": 5}, folder)
+        found = progress.where_one_was(table(course, load(folder)), load(folder))
+        return found and found.next
+
+    assert progress.latest_chapter(load(folder)) is None
+    assert [after(number) for number in (None, "12", "13", "14", "00")] == ["e00", "e13", "e14", "e00", None]
+
+
 def test_an_untouched_course_has_a_table_too():
     assert [row.core_done for row in table(COURSE, {"exercises": {}})] == [0, 0]

@@ -125,6 +125,7 @@ next(iter(data))
         ("dist.recv(torch.empty(2), 1 - dist.get_rank())", ("cycle: 0 → 1 → 0", "train.py, line 4")),
         ("dist.all_reduce(torch.ones(2 + dist.get_rank()))", ("shape differs", "rank 0", "rank 1", "line 4")),
         ("torch.ones(2).cuda()", ("take torch.device('cpu')", "line 4")),
+        ("torch.cuda.set_device(int(os.environ['LOCAL_RANK']))", ("take torch.device('cpu')", "line 4")),
         (WORKERS, ("num_workers=0", "line 6")),
         ("torch.multiprocessing.spawn(print, nprocs=1)", ("leave starting ranks to torchrun",)),
         ("os.fork()", ("cannot fork",)),

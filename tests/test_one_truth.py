@@ -32,6 +32,7 @@ from course_chapters.ch13.hidden import bounds
 from course_chapters.ch13.regime import GRADIENT_BYTES, regime
 from course_chapters.ch14.exercises import numbers as ch14
 from course_chapters.ch16.exercises import numbers as ch16
+from course_chapters.ch17 import debates, mechanisms, rubric
 from course_chapters.ch17.exercises import numbers as ch17
 from course_lib.cluster import collectives
 from course_lib.cluster.collectives import ring_cost
@@ -249,7 +250,7 @@ def test_ledger_and_plans_show_the_same_bytes_of_tensor_parallelism():
 
 @pytest.mark.parametrize("axis", ["tp", "ep"])
 def test_recomputation_repeats_the_messages_that_the_planner_repeats(axis):
-    cell = capstone.conflict("recomputation", {"tp": "tensor", "ep": "expert"}[axis])
+    cell = mechanisms.conflict("recomputation", {"tp": "tensor", "ep": "expert"}[axis])
     layout = Layout(tp=8, sp=True) if axis == "tp" else Layout(dp=8, ep=8)
     model = running_plan.MODEL if axis == "tp" else "mixtral-8x7b"
     jobs = [planner.Job(model=model, seq=8192, sequences=8, recompute=how) for how in ("none", "full")]
@@ -258,7 +259,7 @@ def test_recomputation_repeats_the_messages_that_the_planner_repeats(axis):
 
 
 def test_recomputation_turns_a_ring_again_and_gathers_no_more():
-    assert capstone.conflict("recomputation", "context").times == pytest.approx(4 / 3)
+    assert mechanisms.conflict("recomputation", "context").times == pytest.approx(4 / 3)
     layout = Layout(cp=16)
     jobs = [planner.Job(model=running_plan.MODEL, seq=8192, sequences=1, recompute=how) for how in ("none", "full")]
     assert planner.traffic(jobs[0], layout)["cp"] == planner.traffic(jobs[1], layout)["cp"]
@@ -284,7 +285,7 @@ def test_the_plan_peaks_at_the_same_bytes_in_every_chapter():
     peaks = max(ch10.plan_peaks()), ch13.planned().memory, ch17.of("good").memory
     assert peaks == pytest.approx((peaks[0],) * 3)
     page = {
-        line: follows for line, _, follows in capstone.budget_page(capstone.exemplars()["good"].plan, capstone.COURSE)
+        line: follows for line, _, follows in capstone.budget_page(rubric.exemplars()["good"].plan, capstone.COURSE)
     }
     assert bytes_text(peaks[0]) in page["parallelism"]
     assert ch10.plan_slack() == pytest.approx(ch13.planned().held["buffers"])
@@ -297,7 +298,7 @@ def test_the_plans_layout_and_job_are_one_record():
         == one
         == {name: getattr(ch13.planned().layout, name) for name in one}
     )
-    assert {name: capstone.exemplars()["good"].plan[name] for name in one} == one
+    assert {name: rubric.exemplars()["good"].plan[name] for name in one} == one
     task, job = capstone.COURSE, ch13.planned().job
     assert (task.model, task.gpus, task.seq, task.sequences) == (running_plan.MODEL, GPUS, job.seq, job.sequences)
     assert ch10.PLAN.microbatches == ch13.planned().microbatches == running_plan.MICROBATCHES
@@ -306,9 +307,7 @@ def test_the_plans_layout_and_job_are_one_record():
 
 def test_the_plan_saves_the_same_checkpoint_in_every_chapter():
     whole = bytes_text(memory.convention(running_plan.CONVENTION).checkpoint * EXACT)
-    page = {
-        line: choice for line, choice, _ in capstone.budget_page(capstone.exemplars()["good"].plan, capstone.COURSE)
-    }
+    page = {line: choice for line, choice, _ in capstone.budget_page(rubric.exemplars()["good"].plan, capstone.COURSE)}
     assert ch14.NUMBERS["state"]() == whole and page["checkpoint"].startswith(whole)
     run = facts.failure_log("Llama 3.1 405B")
     assert 405e9 * running_plan.CHECKPOINT_BYTES / run.storage == pytest.approx(ch14.FAST)
@@ -325,7 +324,7 @@ def test_what_replicas_exchange_has_gradients_and_weights_in_it():
     one = ch13.planned()
     gradients = one.job.software.grad_bytes / (2 + one.job.software.grad_bytes) * one.sent["dp"]
     assert ch13.NUMBERS["plan_gradients"]() == bytes_text(gradients)
-    said = next(each.number for each in capstone.DEBATES if "replicas synchronize" in each.number)
+    said = next(each.number for each in debates.DEBATES if "replicas synchronize" in each.number)
     assert f"{bytes_text(one.sent['dp'])} of gradients and updated weights" in said
 
 
@@ -412,7 +411,7 @@ def test_every_use_of_the_law_is_the_corrected_fit():
     assert float(unserved[4]) == pytest.approx(choice.train_tokens / choice.params, abs=0.5)
     assert float(unserved[4]) == pytest.approx(20, rel=0.3)
     best, _ = law.optimum(6 * 8e9 * 15e12)
-    assert f"with {best / BILLION:.0f}B" in next(each.number for each in capstone.DEBATES if "Hoffmann" in each.number)
+    assert f"with {best / BILLION:.0f}B" in next(each.number for each in debates.DEBATES if "Hoffmann" in each.number)
 
 
 # --- one count of parameters on a rank

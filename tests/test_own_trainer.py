@@ -161,8 +161,9 @@ def test_a_part_that_does_not_fit_is_named_and_the_courses_takes_its_place(tmp_p
         ("def ring_all_reduce(comm, x):\n    return helper(comm, x)", "`helper`"),
         ("from course_lib.cluster.collectives import ring_all_reduce", "imports course_lib.cluster.collectives"),
         ("def ring_all_reduce(comm, x)", "`ring_all_reduce`"),
+        ("def ring_all_reduce(comm, x):\n    raise NotImplementedError", "was not saved"),
     ],
-    ids=["a name from elsewhere", "the library's own", "does not parse"],
+    ids=["a name from elsewhere", "the library's own", "does not parse", "passed but not saved"],
 )
 def test_an_answer_that_cannot_stand_alone_is_left_to_the_course_with_the_reason(tmp_path, cell, says):
     part = collected(work_with(tmp_path, {"ring-all-reduce": cell}))["ring_all_reduce"]

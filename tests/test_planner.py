@@ -250,7 +250,7 @@ def test_bytes_by_axis_follow_the_formulas():
     ],
 )
 def test_a_mask_has_a_reason(layout, reason):
-    said = planner.invalid(JOB, H100, layout)
+    said = "; ".join(planner.in_words(planner.faults(JOB, H100, layout)))
     assert (reason in said) if reason else said == ""
 
 
@@ -259,7 +259,7 @@ def test_one_bad_layout_hides_no_good_one():
     found = planner.estimate(JOB, H100, many)
     assert found.ok.tolist() == [True, False, True]
     assert np.isnan(found.memory[1]) and np.isfinite(found.memory[[0, 2]]).all()
-    assert "heads" in planner.invalid(JOB, H100, many)[1]
+    assert "heads" in "; ".join(planner.in_words(planner.faults(JOB, H100, many)[1]))
 
 
 def test_the_search_finds_what_trying_all_layouts_finds():
@@ -370,7 +370,14 @@ def test_a_plan_is_written_for_each_framework():
     assert "--recipe llama3_70b_pretrain" in commands.command(plan, "bridge")
     with pytest.raises(ValueError, match="No framework"):
         commands.command(plan, "jax")
-    assert "Bound by" in "\n".join(explain({"the quickest": plan}, 1e12))
+    said = "\n".join(explain({"the quickest": plan}, 1e12))
+    assert "most time goes to" in said and "split evenly" not in said
+
+
+def test_a_plan_says_that_an_odd_number_of_layers_has_no_even_stages():
+    job = planner.Job(model="deepseek-v3", seq=4096, sequences=2048)
+    plan = own_layout.judged("pp=1,ep=64,zero=3,recompute=full", job, planner.cluster("2048xH100"))
+    assert "61 layers split evenly over no power of two" in planner.verdict(plan, plan)
 
 
 @given(number=st.integers(1, 300))

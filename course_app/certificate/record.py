@@ -20,7 +20,7 @@ FORM = 1  # of the data in the page
 Record = dict[str, Any]
 
 
-def gather(where: Folders, name: str, date: str, chapters: Sequence[str] = (), say: Any = None) -> Record:
+def gather(where: Folders, name: str, date: str, chapters: Sequence[str] = (), say: object = None) -> Record:
     """The record of these chapters, or of all chapters in which something was passed; Trouble if there is nothing.
 
     Nothing in the work folder is changed. `date` is a day, as in 2026-11-23.

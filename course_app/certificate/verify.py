@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from course_app.certificate.issued import objections
 from course_app.certificate.page import page
@@ -36,7 +35,7 @@ def read(path: Path) -> Record:
     return record
 
 
-def differences(path: Path, where: Folders, say: Any = None) -> list[str]:
+def differences(path: Path, where: Folders, say: object = None) -> list[str]:
     """What a certificate says that the work folder does not confirm, one sentence each; none if it holds."""
     record = read(path)
     found = []

@@ -240,7 +240,7 @@ def variant_params(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def _truth(card: Card, params: Mapping[str, Mapping[str, Any]]) -> float | None:
+def _truth(card: Card, params: Mapping[str, Mapping[str, object]]) -> float | None:
     """The true value of a prediction; None for other exercises."""
     truth = judging(card.id).truth
     return None if truth is None else truth(params.get(card.id, card.params))
@@ -249,7 +249,7 @@ def _truth(card: Card, params: Mapping[str, Mapping[str, Any]]) -> float | None:
 def _record(
     reports: Sequence[Report],
     cards: Sequence[Card],
-    params: Mapping[str, Mapping[str, Any]],
+    params: Mapping[str, Mapping[str, object]],
     where: learner_work.Folders,
 ) -> None:
     """Record what was earned in the learner's progress, and intervals for calibration; errors in writing are

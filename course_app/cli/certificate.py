@@ -58,7 +58,7 @@ def certificate(
     typer.echo(f"Whoever has this work folder can verify it: {command}")
 
 
-def _verify(path: Path, where: Any, as_json: bool) -> None:
+def _verify(path: Path, where: object, as_json: bool) -> None:
     verifying = part("course_app.certificate.verify", "certificates")
     found = verifying.differences(path.expanduser(), where, None if as_json else _say)
     if as_json:

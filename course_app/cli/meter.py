@@ -130,7 +130,10 @@ def _problem(error: BaseException | None) -> str:
         text += (
             "\nLoad data in the rank itself, with DataLoader(…, num_workers=0), and leave starting ranks to torchrun."
         )
-    if "CUDA" in text or "NVIDIA" in text:
+    raised = str(getattr(error, "original", None) or error)
+    if re.search(
+        "cuda|nvidia", raised, re.IGNORECASE
+    ):  # "Torch not compiled with CUDA enabled", "no … '_cuda_setDevice'"
         text += (
             "\nMetered ranks compute on the CPU: let the script take torch.device('cpu') where CUDA is not available."
         )
@@ -143,6 +146,8 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
     ranks, pairs = found["by_rank"], sorted(found["pairs"], key=lambda pair: -pair["bytes"])
     lines = ["", f"{found['script']} on {count_text(found['ranks'], 'metered rank')}: {found['on']}", ""]
+    if found["problem"] and not pairs:
+        return [*lines, found["problem"]]  # nothing was sent: there is nothing to count
     lines += [f"{duration_text(found['seconds'])} on this cluster's clock, until the last rank ended"]
     for name, wire in ((name, wire) for name, wire in found["wires"].items() if wire["messages"]):
         lines.append(f"{bytes_text(wire['bytes']):>10} in {wire['messages']:,} messages over {_WIRES.get(name, name)}")

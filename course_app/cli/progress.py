@@ -35,7 +35,7 @@ def progress(
         typer.echo(
             f"Predictions: {held} of {made} intervals held the truth. Calibrated 90 % intervals hold it 9 times in 10."
         )
-    unfinished = next((row for row in rows if row.next), None)
+    unfinished = store.where_one_was(rows, kept)
     typer.echo(
         f"Next: {unfinished.next} in chapter {unfinished.chapter}." if unfinished else "All core exercises are done."
     )

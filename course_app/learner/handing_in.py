@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from course_app.learner import work
 from course_grader import notebooks
@@ -110,7 +109,7 @@ def _name(name: str, path: Path, now: datetime) -> str:
     return name if re.search(r"\.(zip|ipynb)$", name) else f"{name}.zip"
 
 
-def _zip(path: Path, data: bytes, receipt: Mapping[str, Any]) -> bytes:
+def _zip(path: Path, data: bytes, receipt: Mapping[str, object]) -> bytes:
     """The notebook, small files of the learner's own beside it, and the receipt."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:

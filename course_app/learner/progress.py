@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +61,7 @@ def _now() -> str:
 # ---------------------------------------------------------------------------------------------- a store of one file
 
 
-def read_store(path: Path, empty: Mapping[str, Any]) -> dict[str, Any]:
+def read_store(path: Path, empty: Mapping[str, object]) -> dict[str, Any]:
     """The JSON object at `path`, with the keys of `empty`. A damaged file is moved aside, never thrown away."""
     fresh = json.loads(json.dumps(empty))
     try:
@@ -77,7 +77,7 @@ def read_store(path: Path, empty: Mapping[str, Any]) -> dict[str, Any]:
     return data
 
 
-def change(path: Path, edit: Callable[[dict[str, Any]], None], empty: Mapping[str, Any]) -> None:
+def change(path: Path, edit: Callable[[dict[str, Any]], None], empty: Mapping[str, object]) -> None:
     """Read the store, let `edit` change it, write it whole; other processes wait their turn."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(path.with_suffix(".lock")):
@@ -156,6 +156,20 @@ def table(course: list[Exercise], store: Mapping[str, Any]) -> list[Row]:
         )
 
     return [line(chapter) for chapter in sorted({exercise.chapter for exercise in course})]
+
+
+def latest_chapter(store: Mapping[str, Any]) -> str | None:
+    """The chapter of the exercise that was checked last; None before the first check."""
+    entries = sorted(store["exercises"].values(), key=lambda entry: entry.get("last") or "")
+    return entries[-1]["chapter"] if entries else None
+
+
+def where_one_was(rows: Sequence[Row], store: Mapping[str, Any]) -> Row | None:
+    """The chapter to go on with: the first with an unfinished core from the one last worked on, else the first of all
+    that has one; None where all core exercises are done."""
+    at = latest_chapter(store) or ""
+    unfinished = [row for row in rows if row.next]
+    return next((row for row in unfinished if row.chapter >= at), unfinished[0] if unfinished else None)
 
 
 def calibration(store: Mapping[str, Any]) -> tuple[int, int]:

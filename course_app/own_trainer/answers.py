@@ -65,6 +65,8 @@ def _yours(part: Part, entry: Mapping[str, Any], copies: Mapping[str, Path | Non
         return _with_reason(part, trouble.problem.rstrip("."))
     except NotStandalone as reason:
         return _with_reason(part, str(reason))
+    if "raise NotImplementedError" in source:
+        return _with_reason(part, f"you passed it, but {path.name} was not saved since: save it, and run this again")
     return Part(file=part.file, source=source, yours=True, passed=(entry.get("first_pass") or "")[:10])
 
 

@@ -7,7 +7,6 @@ import symtable
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from course_grader.exercises import card
 
@@ -114,7 +113,7 @@ def _parameters(exercise: str) -> str:
     return f"def params(exercise):\n    return SimpleNamespace(**{fields!r})"
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     return isinstance(value, int | float | str | bool | None) or (
         isinstance(value, list | tuple) and all(map(_is_plain, value))
     )

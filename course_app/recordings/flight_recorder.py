@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +50,7 @@ class Job:
     groups: dict[str, set[int]] = field(default_factory=dict)  # the ranks of each group
     labels: dict[str, str] = field(default_factory=dict)  # how each group is called
 
-    def add(self, dump: Mapping[str, Any], rank: int) -> None:
+    def add(self, dump: Mapping[str, object], rank: int) -> None:
         """The entries of one rank. Trouble for another version of the format."""
         version, config = word(dump.get("version", "none"), 12), dump.get("pg_config")
         if version.split(".")[0] != VERSION:
@@ -73,7 +72,7 @@ class Job:
             self.groups.setdefault(group, set()).update([*inside, rank])
             found.append(self._entry(each, group, inside, pairs))
 
-    def _entry(self, each: Mapping[str, Any], group: str, members: Sequence[int], pairs: Counter[str]) -> Entry:
+    def _entry(self, each: Mapping[str, object], group: str, members: Sequence[int], pairs: Counter[str]) -> Entry:
         backend, _, operation = word(each.get("profiling_name")).partition(":")
         finished = True if each.get("state") == "completed" else None if backend == "gloo" else False
         place, sizes, elements = whole(each.get("collective_seq_id")), each.get("input_sizes"), 0
@@ -122,7 +121,7 @@ class Job:
         return found
 
 
-def explain_dumps(dumps: Mapping[str, Mapping[str, Any]]) -> Report:
+def explain_dumps(dumps: Mapping[str, Mapping[str, object]]) -> Report:
     """The report on one dump for each rank, by file name. Trouble for another version of the format."""
     report = Report("flight recorder", list(dumps))
     job = Job(report)

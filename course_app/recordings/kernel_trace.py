@@ -63,7 +63,7 @@ def _covered(parts: Sequence[Interval], start: np.ndarray, end: np.ndarray) -> n
     return before[1] - before[0]
 
 
-def explain_traces(traces: Mapping[str, Any]) -> Report:
+def explain_traces(traces: Mapping[str, object]) -> Report:
     """The report on one trace for each rank, by file name. Trouble where a trace has no kernel and no operation."""
     report = Report("trace", list(traces))
     ranks: dict[int, Traced] = {}
@@ -84,7 +84,7 @@ def explain_traces(traces: Mapping[str, Any]) -> Report:
     return report
 
 
-def _traced(content: Any, report: Report) -> Traced:
+def _traced(content: object, report: Report) -> Traced:
     events, bad = _events(report, content["traceEvents"] if isinstance(content, dict) else content)
     if bad:
         report.notes.append(f"{count_text(bad, 'event')} left out: a time that is no number, or a length below zero.")

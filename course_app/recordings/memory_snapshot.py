@@ -29,7 +29,7 @@ SIGNS = {"alloc": 1, "free_completed": -1}  # of actions that change what is in 
 GUESSED = "Roles are guessed from the lines that allocated; blocks without Python lines count as other."
 
 
-def explain_snapshots(snapshots: Mapping[str, Mapping[str, Any]]) -> Report:
+def explain_snapshots(snapshots: Mapping[str, Mapping[str, object]]) -> Report:
     """The report on snapshots by file name. Trouble for one without a segment of a device."""
     report = Report("memory snapshot", list(snapshots), notes=[GUESSED], drawn={})
     for place, (name, snapshot) in enumerate(snapshots.items()):
@@ -49,7 +49,7 @@ def explain_snapshots(snapshots: Mapping[str, Mapping[str, Any]]) -> Report:
     return report
 
 
-def _blocks(report: Report, where: str, segments: Iterable[Mapping[str, Any]]) -> int:
+def _blocks(report: Report, where: str, segments: Iterable[Mapping[str, object]]) -> int:
     """What is in use now, by role and by line; the bytes that were asked for, without the allocator's rounding."""
     by_role, by_line, free, reserved, asked = Counter[str](), Counter[str](), [0], 0, 0
     roles: dict[int, tuple[str, str]] = {}  # by the identity of a list of frames, which many blocks share
@@ -83,7 +83,7 @@ def _blocks(report: Report, where: str, segments: Iterable[Mapping[str, Any]]) -
     return asked
 
 
-def _history(report: Report, where: str, trace: Iterable[Mapping[str, Any]], now: int) -> None:
+def _history(report: Report, where: str, trace: Iterable[Mapping[str, object]], now: int) -> None:
     """The peak and the growth, from changes backwards from what is in use now; and allocations that failed."""
     changes: list[int] = []
     for each in trace:

@@ -158,7 +158,7 @@ def _close(name: str, items: list[Any], stack: list[Any]) -> None:
         raise TypeError("entries for something that holds none")
 
 
-def kind_of(content: Any) -> str:
+def kind_of(content: object) -> str:
     """The kind of recording that `read` has returned. Trouble for none."""
     keys = content.keys() if isinstance(content, dict) else set()
     events = isinstance(content, list) and any(isinstance(each, dict) and "ph" in each for each in content[:100])

@@ -9,7 +9,7 @@ from course_app.site.glossary import anchor
 from course_app.site.page import open_line
 from course_chapters import course
 from course_chapters.course import Chapter
-from course_chapters.running_example import core_minutes, reading_minutes
+from course_chapters.running_example import core_minutes, reading_minutes, whole_hours
 from course_grader import hosts
 from course_lib.estimate import facts
 from course_lib.estimate.facts.fact import rows
@@ -56,7 +56,7 @@ def start(chapters: Sequence[Chapter], library: bool = False, repository: str = 
     about += [("The library", f"{api.FOLDER}/index")] if library else []
     rows = "\n".join(
         f"| [{name_of(chapter)}]({chapter.folder}.ipynb) | {chapter.question} | "
-        f"{reading_minutes(chapter.number)} + {core_minutes(chapter.number)} |"
+        f"{reading_minutes(chapter.number)} + {core_minutes(chapter.number)} | {whole_hours(chapter.number)} |"
         for chapter in chapters
     )
     first = chapters[0]
@@ -85,11 +85,11 @@ them judged, [run the chapters](run.md).{offline}
 
 ## Chapters
 
-| chapter | question | minutes |
-|---|---|---:|
+| chapter | question | minutes | hours |
+|---|---|---:|---:|
 {rows}
 
-Minutes are those for reading and those for the core exercises.
+Minutes are those for reading the core and for its exercises, hours those for everything in a chapter.
 
 A class takes [six or twelve weeks](syllabus.md). The [glossary](glossary.md) explains the terms, and the
 [sources](sources.md) are listed with the numbers that they support.
@@ -131,10 +131,10 @@ def run(chapters: Sequence[Chapter], repository: str) -> str:
             f"{chapter.number}\n```\n\n{links}\n"
         )
     clone = f"git clone https://github.com/{repository}\ncd {repository.split('/')[-1]}\n" if repository else ""
-    where = "" if repository else " in your copy of the course"
+    where = "Run" if repository else "Whoever gave you this address has the course's folder; copy it, and run in it"
     return f"""# Run it
 
-You need Python 3.11, 3.12 or 3.13 and about 2 GB of disk. No GPU and no account is necessary. Run{where}:
+You need Python 3.11, 3.12 or 3.13 and about 2 GB of disk. No GPU and no account is necessary. {where}:
 
 ```sh
 {clone}./course learn    # sets everything up and opens chapter 00 in JupyterLab
@@ -147,17 +147,19 @@ questions about it.
 
 ## Other places
 
-{places()}
+{places(bool(repository))}
 
 ## A single chapter
 
 {chr(10).join(parts)}"""
 
 
-def places() -> str:
-    """The table of places where the course runs, as docs/where-it-runs.md has it."""
+def places(linked: bool = True) -> str:
+    """The table of places where the course runs, as docs/where-it-runs.md has it; `linked`: with those that a link of
+    the page opens."""
     text = (ROOT / "docs" / "where-it-runs.md").read_text(encoding="utf-8")
-    return text.partition("<!-- places -->\n")[2].partition("<!-- end: places -->")[0]
+    lines = text.partition("<!-- places -->\n")[2].partition("<!-- end: places -->")[0].splitlines(keepends=True)
+    return "".join(line for line in lines if linked or "| the link *Open " not in line)
 
 
 def glossary(chapters: Sequence[Chapter]) -> str:

@@ -91,7 +91,9 @@ def _draw_nodes(marked: set[str], needed: set[str], title: str, fight: bool = Fa
     axes.set(xlim=(-0.48, 5.48), ylim=(1.4, -0.65))
     style.dress(axes, title)
     note = "red: the two in conflict" if fight else "blue: chosen, light blue: needed before it"
-    figure.text(0.015, 0.035, f"{note}; dashed: chapter not available yet", fontsize=style.SMALL, color=SOFT)
+    if not all(present(course.chapter(node.home).folder) for node in nodes.values()):
+        note += "; dashed: chapter not available yet"
+    figure.text(0.015, 0.035, note, fontsize=style.SMALL, color=SOFT)
     chosen, before = (", ".join(nodes[key].concept for key in nodes if key in keys) for keys in (marked, needed))
     figure.alt = f"Course map of {len(nodes)} ideas. {title}. Marked: {chosen}."
     figure.alt += f" Needed before: {before}." if before else ""

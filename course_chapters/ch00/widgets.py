@@ -49,7 +49,7 @@ def draw_ring(messages: list[Message], ranks: int, step: int) -> Picture:
     return ring(ranks, holders=holders, visited=before - holders, moving=moving, title=title, note=note)
 
 
-def ring_stepper(what: Run | Callable[..., Any], counts: tuple[int, ...] = (2, 3, 5, 8, 13)) -> Explorer:
+def ring_stepper(what: Run | Callable[..., object], counts: tuple[int, ...] = (2, 3, 5, 8, 13)) -> Explorer:
     """Step through the messages of a run; given a function of a communicator, on any number of ranks.
 
     The function runs on the simulated ranks once for each count that is shown.

@@ -1,14 +1,12 @@
 """Chapter 02's animated pictures: the counted memory of a training step, and a caching allocator at work."""
 
-from typing import Any
-
 from course_chapters.ch02.allocator_steps import SCENES, WAYS, draw_allocator, frames
 from course_chapters.ch02.step_film import FRAMES, draw_film, film
 from course_lib.draw.explore import Explorer, explore, menu, play
 from course_lib.draw.sheets import Sheet
 
 
-def over_a_step(account: Any, frames: int = FRAMES) -> Explorer:
+def over_a_step(account: object, frames: int = FRAMES) -> Explorer:
     """Play the recorded memory of a step."""
     shown = film(account, frames)
     last = len(shown.moments) - 1

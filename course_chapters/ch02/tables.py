@@ -152,7 +152,7 @@ def activation_forms(act_bytes: Callable[[int, int, int, int, float], float]) ->
         row = {"": words}
         for name, shape, drops in (("paper's", paper, True), ("Llama's", llama, False)):
             layer = memory.layer_bytes(shape, 1, SEQ, layout, kernels=kernels, dropout=drops, checkpointing=how)
-            k = layer / act_bytes(1, SEQ, 1, shape.hidden, 1)
+            k = float(layer) / act_bytes(1, SEQ, 1, shape.hidden, 1)
             whole = bytes_text(act_bytes(1, SEQ, shape.layers, shape.hidden, k))
             row |= {f"{name} block: s·b·h ×": f"{2 * k:.4g}", f"k ({name})": f"{k:.4g}", f"all layers ({name})": whole}
         rows.append(row)

@@ -19,7 +19,7 @@ from course_lib.draw.sheets import Box, Plot, Sheet
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import Convention, Layout
 from course_lib.estimate.memory.activation_terms import TermChoices
-from course_lib.estimate.units import BILLION, GB, bytes_text, number_text
+from course_lib.estimate.units import BILLION, GB, Numeric, bytes_text, number_text
 
 DEVICES = (*GPUS, "B300 SXM")
 
@@ -216,7 +216,7 @@ START: Mapping[str, Any] = {name: start for name, (_, _, start, _, _) in _CONTRO
 NAMES: Mapping[str, str] = {name: label for name, (_, _, _, label, _) in _CONTROLS.items()}
 
 
-def load(**setting: Any) -> dict[str, float]:
+def load(**setting: object) -> dict[str, float]:
     """Bytes on the fullest GPU by bucket, under this setting of `START`'s controls."""
     return dict(_load(tuple({**START, **setting}.items())))
 
@@ -251,12 +251,12 @@ def _load(setting: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, float], ...]
     return tuple((name, float(nbytes)) for name, nbytes in fullest.items() if nbytes)
 
 
-def share(**setting: Any) -> float:
+def share(**setting: object) -> float:
     """The fullest GPU's bytes over its memory."""
     return sum(load(**setting).values()) / facts.device({**START, **setting}["gpu"]).memory
 
 
-def fewest_ranks(**setting: Any) -> int | None:
+def fewest_ranks(**setting: object) -> int | None:
     """The fewest GPUs that hold this setting with all state sharded evenly; None if what is not sharded already fills
     one.
 
@@ -272,12 +272,12 @@ def fewest_ranks(**setting: Any) -> int | None:
     return ways * max(2, memory.fewest_devices(state, card - rest)) if rest < card else None
 
 
-def unsharded(**setting: Any) -> float:
+def unsharded(**setting: object) -> float:
     """Bytes on the fullest GPU that sharding the state does not divide: activations and temporary tensors."""
     return sum(nbytes for name, nbytes in load(**{**setting, "dp": 2}).items() if name not in memory.BUCKETS)
 
 
-def hits(**setting: Any) -> dict[str, float]:
+def hits(**setting: object) -> dict[str, float]:
     """Sliders that exceed the GPU's memory when moved alone from the start: name -> share of the memory, largest
     first."""
     now = {**START, **setting}
@@ -285,13 +285,13 @@ def hits(**setting: Any) -> dict[str, float]:
     return dict(sorted(((name, much) for name, much in alone.items() if much > 1), key=lambda item: -item[1]))
 
 
-def ways_back(**setting: Any) -> list[str]:
+def ways_back(**setting: object) -> list[str]:
     """Sliders that make the setting fit when one of them is reset to its start."""
     now = {**START, **setting}
     return [name for name in START if now[name] != START[name] and share(**{**now, name: START[name]}) <= 1]
 
 
-def first_hit(**setting: Any) -> str:
+def first_hit(**setting: object) -> str:
     """In words: which slider hit the wall first."""
     if share(**setting) <= 1:
         return "no slider has hit the wall"
@@ -306,7 +306,7 @@ def first_hit(**setting: Any) -> str:
 _ROWS = (*memory.BUCKETS, "activations", "temporary")
 
 
-def draw_wall(**setting: Any) -> Sheet:
+def draw_wall(**setting: object) -> Sheet:
     """Bucket after bucket against one GPU's memory, the excess in red; the verdict and the slider to blame."""
     now = {**START, **setting}
     buckets, last, start = load(**now), len(_ROWS), 0.0
@@ -353,7 +353,7 @@ def _model_text(name: str) -> str:
     return f"{_size_text(name)} ({name})"
 
 
-def memory_wall(model: str = "llama3-8b", **setting: Any) -> Explorer:
+def memory_wall(model: str = "llama3-8b", **setting: object) -> Explorer:
     """Feel the memory wall: every slider that fills a GPU, and the one that filled it first."""
     begin = {**START, "model": model, **setting}
     controls = {
@@ -374,7 +374,7 @@ CURVES = (  # words, choices, role, whether dashed
 )
 
 
-def kept_at_peak(model: str, batch: int, seq: Any, kernels: str, checkpointing: str) -> Any:
+def kept_at_peak(model: str, batch: int, seq: Numeric, kernels: str, checkpointing: str) -> Any:
     """Bytes that all layers keep for one micro-batch, without logits; with checkpointing, plus the layer being
     recomputed."""
     choices: TermChoices = {"kernels": kernels, "dropout": False, "checkpointing": checkpointing}

@@ -63,8 +63,8 @@ class Measured:
 
 
 def timed(
-    work: Callable[[], Any],
-    synchronize: Callable[[], Any] = lambda: None,
+    work: Callable[[], object],
+    synchronize: Callable[[], object] = lambda: None,
     repeats: int = REPEATS,
     warm_up: int = WARM_UP,
     limit: float = math.inf,
@@ -119,7 +119,7 @@ def without_waiting(device: str | None = None, size: int = 1024, repeats: int = 
     )
 
 
-def _launches(launch: Callable[[], Any], drain: Callable[[], Any], repeats: int) -> tuple[float, ...]:
+def _launches(launch: Callable[[], object], drain: Callable[[], object], repeats: int) -> tuple[float, ...]:
     """Seconds that each launch takes to return; the queue is emptied in between, outside the timing."""
     found = []
     for _ in range(repeats):

@@ -10,7 +10,7 @@ from course_lib.estimate import roofline
 def waves(tile: int, sms: int) -> Picture:
     """What whole tiles and whole waves leave of the peak, for square outputs of 512 to 6,144 elements a side."""
     sides = np.arange(512, 6145, 32)
-    left = roofline.quantization(sides, sides, tile, tile, sms)
+    left = np.asarray(roofline.quantization(sides, sides, tile, tile, sms))
     figure, axes = style.new(2.9, bottom=0.6)
     axes.plot(sides, 100 * left, color=palette.color("weights"), linewidth=1.2)
     axes.set(ylim=(0, 105), xlim=(500, 6150))

@@ -41,6 +41,8 @@ def loss_curves(
     for axis in log:
         getattr(axes, f"set_{axis}scale")("log")
         getattr(axes, f"{axis}axis").set_major_formatter(lambda value, _: number_text(value))
+    if "x" not in log:
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.7g}")
     if low is not None:
         axes.set_ylim(low, None)
     axes.legend(frameon=False, fontsize=style.SMALL, loc="best")

@@ -44,7 +44,7 @@ def bit_differences(values: Tensor, reference: Sum, others: Mapping[str, Sum]) -
     return table(rows)
 
 
-def ring_bytes(ring: Callable[..., Any], tensors: Callable[[int, int], Sequence[Tensor]]) -> Markdown:
+def ring_bytes(ring: Callable[..., object], tensors: Callable[[int, int], Sequence[Tensor]]) -> Markdown:
     """Bytes a rank sends in `ring` as ranks are added, metered and by formula, and 70B gradients at three rates."""
     rows = []
     for ranks in (*METERED, 1024):

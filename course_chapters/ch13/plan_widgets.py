@@ -35,7 +35,10 @@ def orders(tp: int, cp: int, pp: int, device: str) -> tuple[Placement, ...]:
     sizes = fill(GPUS, pp=pp, cp=cp, tp=tp)
     job = planner.Job(model=MODEL, seq=SEQ, sequences=SEQUENCES, software=planner.TAUGHT)
     sent = planner.traffic(job, Layout(**sizes, sp=tp > 1), gradient=2)  # all in 16 bits
-    joint: dict[Axes, float] = {("dp", "cp"): sent["dp"], **{axis: sent[axis] for axis in ("pp", "cp", "tp")}}
+    joint: dict[Axes, float] = {
+        ("dp", "cp"): float(sent["dp"]),
+        **{axis: float(sent[axis]) for axis in ("pp", "cp", "tp")},
+    }
     return tuple(placements(sizes, joint, network(device)))
 
 

@@ -17,8 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_chapters.ch14.memory_disk import MemoryDisk
 from course_lib.estimate.units import count_text
-from course_lib.model.checkpoint import CheckpointStore, MemoryDisk, PieceReader, share_of, write_pieces
+from course_lib.model.checkpoint import CheckpointStore, PieceReader, share_of, write_pieces
 from course_lib.model.checkpoint.disk import Disk
 from course_lib.model.checkpoint.store import CheckpointError
 

@@ -31,7 +31,7 @@ def in_two_processes(wrap: Wrap, config: Config, ways: Mapping[str, Way]) -> Mar
     return table(sharded.tried(config, ways, seen))
 
 
-def _steps(_: Any, wrap: Wrap, ways: list[Way]) -> list[sharded.Seen]:
+def _steps(_: object, wrap: Wrap, ways: list[Way]) -> list[sharded.Seen]:
     """For each way: loss, bytes of weights held whole after the forward pass, calls and bytes sent in both passes."""
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh

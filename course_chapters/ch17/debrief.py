@@ -9,7 +9,7 @@ from IPython.display import Markdown, display
 
 from course_chapters.table import table
 from course_lib.draw import style
-from course_lib.draw.palette import BLUE, GREEN, GREY, GRID, INK, ORANGE, PURPLE, SKY, VERMILION, VIOLET, YELLOW
+from course_lib.draw.palette import BLUE, GREEN, GREY, GRID, INK, ORANGE, PALE, PURPLE, SKY, VERMILION, VIOLET, YELLOW
 from course_lib.draw.style import Picture
 from course_lib.estimate import compute, facts
 from course_lib.estimate.units import GB, bytes_text, money_text, number_text, percent_text
@@ -21,7 +21,6 @@ from course_lib.parallel.planner.advice import CAUSES
 NEAREST = 2  # published runs to compare with
 FARTHEST = 10.0  # times the parameters, times the ratio of GPUs
 AXES = ("tp", "cp", "pp", "dp", "ep", "zero")
-LIGHT = "#9fc5e8"  # as what MFU counts, but paler
 INKS = {
     "attention": VIOLET,
     "tp": VERMILION,
@@ -117,13 +116,13 @@ def compared(plan: Mapping[str, Any], task: Task) -> Markdown:
     longer = yours.days / best.days - 1
     said = "as long as" if abs(longer) < 0.01 else f"{percent_text(abs(longer), 2)} {_more(longer)} than"
     room = (yours.memory - best.memory) / GB
+    held = f"{abs(room):.1f} GB {'more' if room > 0 else 'less'}" if abs(room) >= 0.1 else "as much"
     causes = CAUSES[yours.binding], CAUSES[best.binding]
     waits = f"Yours waits most for {causes[0]}, the planner's for {causes[1]}."
     if yours.binding == best.binding:
         waits = f"Both wait most for {causes[0]}."
     return Markdown(
-        f"{lines.data}\n\nYour run takes {said} the planner's, and its fullest GPU holds {abs(room):.1f} GB "
-        f"{'more' if room > 0 else 'less'}. {waits} "
+        f"{lines.data}\n\nYour run takes {said} the planner's, and its fullest GPU holds {held}. {waits} "
         "Published runs were made with their authors' software, batch and number format; "
         "compare their axes with yours, and ask which of your conditions (sequence, memory, network) differs."
     )
@@ -142,7 +141,7 @@ def picture(plan: Mapping[str, Any], task: Task) -> Picture:
         parts = {"counted by MFU": (row.mfu, BLUE)}
         if row.found:
             shares = {name: seconds / row.found.seconds for name, seconds in row.found.parts.items()}
-            parts["products below the peak rate"] = max(shares["matmul"] - row.mfu, 0.0), LIGHT
+            parts["products below the peak rate"] = max(shares["matmul"] - row.mfu, 0.0), PALE["memory"]
             parts |= {CAUSES[name]: (shares[name], ink) for name, ink in INKS.items() if shares[name] > 0.005}
         rest = 1 - sum(share for share, _ in parts.values())
         parts |= {"the rest": (rest, GREY)} if row.found else {"not published": (rest, GRID)}

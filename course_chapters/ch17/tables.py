@@ -8,7 +8,8 @@ from typing import Any
 from IPython.display import Markdown
 
 from course_chapters import framework_commands
-from course_chapters.ch17 import diagnosis
+from course_chapters.ch17 import diagnosis, mechanisms, rubric
+from course_chapters.ch17.debates import DEBATES
 from course_chapters.table import table
 from course_grader import exercises
 from course_grader.exercises.placeholders import keep_dollars
@@ -16,7 +17,6 @@ from course_lib.estimate import facts, running_plan
 from course_lib.estimate.units import bytes_text, duration_text, money_text, number_text, percent_text
 from course_lib.operate import capstone
 from course_lib.operate.capstone import COURSE, assess, strategies
-from course_lib.operate.capstone.conflicts import ASSUMES
 from course_lib.parallel import planner
 from course_lib.parallel.planner.advice import CAUSES
 
@@ -65,19 +65,19 @@ def parallelisms(gpus: int = 8, seq: int = 8192) -> Markdown:
 def conflicts() -> Markdown:
     """How much worse each quantity gets; what a cell counts is in `conflict`."""
     rows = []
-    for memory in capstone.MEMORY:
+    for memory in mechanisms.MEMORY:
         row = {"": memory}
-        for other in capstone.COORDINATION:
-            cell = capstone.conflict(memory, other)
+        for other in mechanisms.COORDINATION:
+            cell = mechanisms.conflict(memory, other)
             times = f"× {number_text(cell.times, 2)}"
             row[other] = f"**{times}**" if cell.fights else f"{times} (helps)"
         rows.append(row)
-    return table(rows, f"{ASSUMES}.")
+    return table(rows, f"{mechanisms.ASSUMES}.")
 
 
 def conflict(memory: str, coordination: str) -> Markdown:
     """One cell of the matrix: the quantity, both numbers, and the question to answer."""
-    cell = capstone.conflict(memory, coordination)
+    cell = mechanisms.conflict(memory, coordination)
     show = {"bytes": bytes_text, "s": duration_text, "fraction": percent_text}.get(cell.unit, number_text)
     verdict = "They fight." if cell.fights else "They help each other."
     return Markdown(
@@ -88,16 +88,16 @@ def conflict(memory: str, coordination: str) -> Markdown:
 
 def graded(task: capstone.Task = COURSE) -> Markdown:
     """The three exemplars, line by line of the rubric."""
-    lines = {name: capstone.grade(task, one.plan, one.claims) for name, one in capstone.exemplars(task).items()}
+    lines = {name: rubric.grade(task, one.plan, one.claims) for name, one in rubric.exemplars(task).items()}
     return table(
         [
             {"line": name, "holds if": words} | {plan: _mark(found[name]) for plan, found in lines.items()}
-            for name, words in capstone.LINES.items()
+            for name, words in rubric.LINES.items()
         ]
     )
 
 
-def _mark(line: capstone.Line) -> str:
+def _mark(line: rubric.Line) -> str:
     show = {"bytes": bytes_text, "USD": money_text, "of the step": percent_text, "apart": percent_text}.get(line.unit)
     value = show(line.value) if show else f"{number_text(line.value)} {line.unit}" if line.unit == "days" else ""
     return f"{'✓' if line.holds else '**✗**'} {value}".strip()
@@ -106,7 +106,7 @@ def _mark(line: capstone.Line) -> str:
 def exemplars(task: capstone.Task = COURSE) -> Markdown:
     """The three plans as their authors hand them in."""
     rows = []
-    for one in capstone.exemplars(task).values():
+    for one in rubric.exemplars(task).values():
         said = one.claims
         rows.append(
             {
@@ -125,7 +125,7 @@ def exemplars(task: capstone.Task = COURSE) -> Markdown:
 def notes(task: capstone.Task = COURSE) -> Markdown:
     """What the grader notes on each plan."""
     lines = []
-    for letter, (name, one) in zip("ABC", capstone.exemplars(task).items(), strict=True):
+    for letter, (name, one) in zip("ABC", rubric.exemplars(task).items(), strict=True):
         lines += [f"**{letter}, {name}.** " + " ".join(one.notes)]
     return Markdown("\n\n".join(lines))
 
@@ -144,7 +144,7 @@ def faults(family: str) -> Markdown:
 def debates() -> Markdown:
     """Contested practice: both sides with sources, the course's number, and what would settle it."""
     parts = []
-    for each in capstone.DEBATES:
+    for each in DEBATES:
         sides = []
         for side in each.sides:
             source = facts.reference(side.source)
@@ -162,13 +162,13 @@ def debates() -> Markdown:
 
 def surprises() -> Markdown:
     """Where intuition breaks: what one expects, and what the library computes."""
-    good = capstone.exemplars()["good"].plan
+    good = rubric.exemplars()["good"].plan
     base = assess(good, COURSE)
     slow = assess(good, replace(COURSE, across_share=0.25))
     wide = assess({"tp": 16, "pp": 4, "microbatches": 512}, COURSE)
     both = assess({"tp": 8, "dp": 8, "zero": 3, "microbatches": 64}, COURSE)
     rows = {row.name: row for row in capstone.parallelisms()}
-    gathers = capstone.conflict("ZeRO-3", "pipeline").times
+    gathers = mechanisms.conflict("ZeRO-3", "pipeline").times
     lost = capstone.changed(COURSE, "lost server")
     again = assess(capstone.best(lost), lost)
     share = again.tokens / again.days / (COURSE.tokens / assess(capstone.best(COURSE), COURSE).days)

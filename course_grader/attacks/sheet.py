@@ -131,7 +131,7 @@ class Sheet:
     """One submission: starts as a whole right one; what an attack replaces is expected to earn nothing, all else to
     count."""
 
-    def __init__(self, chapter: str, about: Mapping[str, Any], only: tuple[str, ...] = ()) -> None:
+    def __init__(self, chapter: str, about: Mapping[str, object], only: tuple[str, ...] = ()) -> None:
         material = MATERIALS[chapter]
         self.chapter, self.target, self.about = chapter, material.target, about
         self.source = small_source(chapter, only)
@@ -298,6 +298,6 @@ def attack(kind: Kind, **more: Any) -> Callable[[Callable[[Sheet], None]], Calla
     return enter
 
 
-def as_json(value: Any) -> bytes:
+def as_json(value: object) -> bytes:
     """A value as the bytes of a notebook file."""
     return json.dumps(value).encode()

@@ -109,14 +109,14 @@ def judge(answer: BankAnswer, seed: str | None = None) -> Row:
 
 
 @contextlib.contextmanager
-def beside(card: Card, params: Mapping[str, Any]) -> Iterator[None]:
+def beside(card: Card, params: Mapping[str, object]) -> Iterator[None]:
     """A current folder in which a variant file gives these parameters, as in a student's own."""
     with tempfile.TemporaryDirectory(prefix="course-variant-") as folder, contextlib.chdir(folder):
         Path(VARIANT_FILE).write_text(json.dumps({"exercises": {card.id: dict(params)}}), encoding="utf-8")
         yield
 
 
-def _matters(card: Card, params: Mapping[str, Any]) -> bool:
+def _matters(card: Card, params: Mapping[str, object]) -> bool:
     """Whether an answer must know these parameters: another structure, or a card to which some shipped answer reads
     them."""
     if card.structural and params[card.structural] != card.params[card.structural]:
@@ -130,13 +130,13 @@ def _reading(chapter: str) -> frozenset[str]:
     return frozenset(answer.exercise for answer in bank(chapter) if answer.sort == "right" and answer.reads_params)
 
 
-def right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
+def right_here(answer: BankAnswer, params: Mapping[str, object]) -> bool:
     """Whether a wrong answer is the right one on this variant, as its heading says."""
     name, _, value = answer.unless.partition("=")
     return bool(answer.unless) and str(params[name]) == value
 
 
-def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) -> tuple[bool, str, str]:
+def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, object]) -> tuple[bool, str, str]:
     """Whether an answer to the public form is turned away from another, or right there too, and a right one is told
     why."""
     told = next((v for v in report.verdicts if not v.ok and v.mistake == "public-form"), None)

@@ -57,7 +57,7 @@ class Mutant:
         return self.line, self.changed
 
 
-def mutants(exercise: str, source: str, pinned: Mapping[str, Mapping[str, Any]] | None = None) -> list[Mutant]:
+def mutants(exercise: str, source: str, pinned: Mapping[str, Mapping[str, object]] | None = None) -> list[Mutant]:
     """All mutants of an answer to an exercise, in the order of its lines, each once.
 
     `pinned` gives for a function the values of its parameters that a learner is shown: each makes a mutant that ignores
@@ -164,7 +164,7 @@ def _shortened(was: str, now: str) -> tuple[str, str]:
 def _replace_with(value: Callable[[Any], ast.AST], place: _Place) -> _Make:
     """A change that puts another node in the place of the one there."""
 
-    def make(node: Any, tree: ast.AST) -> None:
+    def make(node: object, tree: ast.AST) -> None:
         parent = _at(tree, place[:-1])
         field, index = place[-1]
         if index is None:
@@ -184,7 +184,7 @@ def _remove(place: _Place) -> _Make:
 
 
 def _sites(
-    tree: ast.Module, pinned: Mapping[str, Mapping[str, Any]]
+    tree: ast.Module, pinned: Mapping[str, Mapping[str, object]]
 ) -> Iterator[tuple[_Place, _Place, str, int, _Make]]:
     """Every change: the node's place, its statement's, the operator's name, what it touches, and what makes it."""
     for node, place, statement in _walk(tree):
@@ -220,7 +220,7 @@ def _swapped(node: Any, place: _Place, field: str) -> Iterator[tuple[_Place, _Pl
         if isinstance(one, ast.If) and isinstance(two, ast.If) and _leaves(one.body) and _leaves(two.body):
             where = (*place, (field, index))
 
-            def make(_: Any, tree: ast.AST, index: int = index) -> None:
+            def make(_: object, tree: ast.AST, index: int = index) -> None:
                 own = getattr(_at(tree, place), field)
                 own[index], own[index + 1] = own[index + 1], own[index]
 
@@ -346,6 +346,8 @@ def _calls(node: ast.Call, put: Callable[..., _Make]) -> Iterator[tuple[str, int
         yield "call removed", CALL, put(lambda own: own.func.value)
     if isinstance(function, ast.Name) and name in _DROPPED_CALLS and len(node.args) >= 1:
         yield "call removed", CALL, put(lambda own: own.args[0])
+    if name == "range" and not node.keywords:
+        yield from _range_bounds(node)
     plain = [each for each in node.args if not isinstance(each, ast.Starred)]
     if len(plain) == len(node.args) >= 2 and name not in _ANY_ORDER:
         yield "arguments swapped", CALL, lambda own, _: own.args.insert(0, own.args.pop(1))
@@ -354,7 +356,24 @@ def _calls(node: ast.Call, put: Callable[..., _Make]) -> Iterator[tuple[str, int
             yield "keyword dropped", CALL, _drop("keywords", index)
 
 
-def _rename(function: Any, name: str) -> None:
+def _range_bounds(node: ast.Call) -> Iterator[tuple[str, int, _Make]]:
+    """One number fewer or more at either end; whole numbers are shifted as constants."""
+    if len(node.args) == 1:
+        yield "range bound shifted", CALL, lambda own, _: own.args.insert(0, ast.Constant(1))
+    for index, bound in enumerate(node.args[:2]):
+        if not isinstance(bound, ast.Constant):
+            for sign in (ast.Add(), ast.Sub()):
+                yield "range bound shifted", CALL, _shift_argument(index, sign)
+
+
+def _shift_argument(index: int, sign: ast.operator) -> _Make:
+    def make(own: Any, tree: ast.AST) -> None:
+        own.args[index] = ast.BinOp(own.args[index], sign, ast.Constant(1))
+
+    return make
+
+
+def _rename(function: object, name: str) -> None:
     setattr(function, "attr" if isinstance(function, ast.Attribute) else "id", name)
 
 

@@ -246,7 +246,7 @@ def _passes(resolved: Any, source: str) -> bool:
     return decide(resolved, InProcess(*answers)).passed
 
 
-def _survives(resolved: Any, source: str, seconds: float) -> bool:
+def _survives(resolved: object, source: str, seconds: float) -> bool:
     """Whether a mutant gets full points, judged in a fork that ends after `seconds` of CPU or three times as long on
     the clock."""
     ours, theirs = os.pipe()

@@ -4,7 +4,6 @@ another may have made."""
 import ast
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from typing import Any
 
 import torch
 
@@ -20,7 +19,7 @@ _FIXED = frozenset({int, float, str, bool, type(None), torch.dtype})  # types of
 class Remembering(InProcess):
     """Runs a shipped answer here, once on each case, whoever asks for it first."""
 
-    def __init__(self, answer: BankAnswer, params: Mapping[str, Any], functions: Sequence[Any]) -> None:
+    def __init__(self, answer: BankAnswer, params: Mapping[str, object], functions: Sequence[object]) -> None:
         super().__init__(*functions)
         self.answer, self.params = answer, params
 
@@ -31,14 +30,14 @@ class Remembering(InProcess):
         return outcome_of(self.answer, self.params, case, partial(super().run, card, case))
 
 
-def keeps_nothing(source: str, space: Mapping[str, Any]) -> bool:
+def keeps_nothing(source: str, space: Mapping[str, object]) -> bool:
     """Whether an answer, which has made these global variables, surely does the same on a case whatever it was asked
     before: functions and values that cannot change, without a place to keep anything."""
     names = _constants(source)
     return names is not None and all(name in space and _is_fixed(space[name]) for name in names)
 
 
-def _is_fixed(value: Any) -> bool:
+def _is_fixed(value: object) -> bool:
     """Whether a value cannot change."""
     return type(value) in _FIXED or (type(value) is tuple and all(map(_is_fixed, value)))
 

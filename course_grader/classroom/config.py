@@ -157,7 +157,7 @@ REFUSAL = "Use `./course class grade`: it grades in a sandbox. Nothing was chang
 _AUTOGRADE = NbGraderAPI.autograde
 
 
-def refuse_to_autograde(api: NbGraderAPI, *args: Any, **kwargs: Any) -> dict[str, Any]:
+def refuse_to_autograde(api: NbGraderAPI, *args: object, **kwargs: object) -> dict[str, Any]:
     """Formgrader's button "Autograde" in a class: a sentence, where nbgrader would show the traceback of the
     refusal."""
     if not (Path(api.coursedir.root) / FILE).is_file():

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.exchange import ExchangeError
@@ -29,7 +28,7 @@ _SLACK = 120.0  # s by which a folder's name and the file system may differ with
 class _Careful(ExchangeCollect):
     """nbgrader's collector, except that links stay links: their targets are not copied with the instructor's rights."""
 
-    def do_copy(self, src: str, dest: str, log: Any = None) -> None:
+    def do_copy(self, src: str, dest: str, log: object = None) -> None:
         """Copy a submission as it is."""
         shutil.copytree(src, dest, symlinks=True, ignore_dangling_symlinks=True)
 

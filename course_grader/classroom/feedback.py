@@ -127,7 +127,7 @@ class FeedbackExporter(HTMLExporter):
     """nbconvert exporter of our page: nbgrader says whose notebook it is, and the class folder supplies the rest."""
 
     def from_notebook_node(  # type: ignore[override]  # nbconvert types it as a notebook; its own exporters give text
-        self, nb: NotebookNode, resources: dict[str, Any] | None = None, **kw: Any
+        self, nb: NotebookNode, resources: dict[str, Any] | None = None, **kw: object
     ) -> tuple[str, dict[str, Any]]:
         """The page, and the resources with the file extension."""
         about = (resources or {}).get("nbgrader", {})
@@ -173,7 +173,12 @@ def page_of(folder: ClassFolder, student: str, chapter: str, cells: Iterable[Cel
 
 
 def _exercise(
-    folder: ClassFolder, student: str, chapter: str, data: Mapping[str, Any], answers: Mapping[str, Cell], book: _Book
+    folder: ClassFolder,
+    student: str,
+    chapter: str,
+    data: Mapping[str, object],
+    answers: Mapping[str, Cell],
+    book: _Book,
 ) -> Exercise:
     report = report_of_dict(data)
     card = exercises.card(report.exercise)

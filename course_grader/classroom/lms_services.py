@@ -203,7 +203,7 @@ class Moodle:
             why = {1: "it failed", 2: "there are several grade items", 4: "the item is locked"}.get(state, repr(state))
             raise Trouble(f"Moodle did not set {count_text(len(given), 'grade')}: {why}.", _ASK_HOST)
 
-    def _call(self, function: str, **parameters: Any) -> Any:
+    def _call(self, function: str, **parameters: object) -> Any:
         """What a function of the web service returns; Moodle answers an error with status 200 and an exception."""
         asked = {"wstoken": self.token, "wsfunction": function, "moodlewsrestformat": "json", **_flat(parameters)}
         found = _ask(self.name, self.server, urlencode(asked).encode(), self.token)[0]
@@ -234,11 +234,11 @@ def _token(variable: str, way_out: str) -> str:
     return token
 
 
-def _keys(number: str, names: Iterable[Any]) -> frozenset[str]:
+def _keys(number: str, names: Iterable[object]) -> frozenset[str]:
     return frozenset({f"#{number}", *(str(name).casefold() for name in names if name)})
 
 
-def _flat(value: Any, name: str = "") -> dict[str, Any]:
+def _flat(value: object, name: str = "") -> dict[str, Any]:
     """Nested parameters as PHP reads them: {"grades[0][grade]": 3}."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
     if pairs is None:
@@ -249,7 +249,7 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirect would carry the token to another address."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: object) -> None:
         return None
 
 

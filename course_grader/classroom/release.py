@@ -216,7 +216,7 @@ def _with_placeholders(folder: ClassFolder, chapter: str) -> Notebook:
 
 
 def _bundle(
-    folder: ClassFolder, chapter: str, with_holes: Notebook, variant: Mapping[str, Any], common: Path
+    folder: ClassFolder, chapter: str, with_holes: Notebook, variant: Mapping[str, object], common: Path
 ) -> dict[str, bytes]:
     """A student's files by name: the notebook with their numbers, figures, and `variant.json` for `params`."""
     notebook = fill(with_holes, chapter, variant, folder.exercises.all_cards(chapter))

@@ -109,7 +109,7 @@ def _of(report: Mapping[str, Any], exercise: str) -> Mapping[str, Any]:
     return next((each for each in report.get("reports", []) if each.get("id") == exercise), {})
 
 
-def _state(report: Mapping[str, Any]) -> str:
+def _state(report: Mapping[str, object]) -> str:
     if not report or report.get("state") == "not answered":
         return "open"
     if report.get("passed"):

@@ -108,7 +108,7 @@ def safe_outputs(outputs: list[Any]) -> list[NotebookNode]:
     return kept
 
 
-def _text(text: Any) -> str:
+def _text(text: object) -> str:
     return clean("".join(map(str, text)) if isinstance(text, list) else str(text), OUTPUT_CHARACTERS)
 
 

@@ -157,7 +157,7 @@ def require_name(name: str) -> None:
         )
 
 
-def aware(value: Any) -> datetime | None:
+def aware(value: object) -> datetime | None:
     """A time with a time zone: this machine's if none is given; None if it is not a time."""
     if not isinstance(value, datetime):
         return None

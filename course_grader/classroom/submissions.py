@@ -49,7 +49,7 @@ class Submissions:
         not."""
         return not self.arrival_record(student, chapter).get("assumed", False)
 
-    def remember_arrival(self, student: Student | str, chapter: str, record: Mapping[str, Any]) -> None:
+    def remember_arrival(self, student: Student | str, chapter: str, record: Mapping[str, object]) -> None:
         """Record how a submission arrived; `save_arrivals` writes it to disk."""
         self._arrivals.setdefault(id_of(student), {})[chapter] = dict(record)
 

@@ -4,18 +4,17 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from typing import Any
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def render(data: Mapping[str, Any], head: str = "") -> str:
+def render(data: Mapping[str, object], head: str = "") -> str:
     """`data` as TOML, tables after plain values, with `head` as a comment at the top."""
     comment = [f"# {line}".rstrip() for line in head.splitlines()]
     return "\n".join([*comment, *([""] if comment else []), *_table(data, ())]).strip() + "\n"
 
 
-def _table(data: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
+def _table(data: Mapping[str, object], path: tuple[str, ...]) -> list[str]:
     lines = [
         f"{_key(name)} = {_value(value)}"
         for name, value in data.items()
@@ -33,7 +32,7 @@ def _key(name: str) -> str:
     return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     match value:
         case bool():
             return "true" if value else "false"

@@ -84,7 +84,7 @@ class GivenVariants:
             if chapter in chapters
         }
 
-    def record(self, given: Mapping[str, Mapping[str, Any]], chapter: str) -> None:
+    def record(self, given: Mapping[str, Mapping[str, object]], chapter: str) -> None:
         """Record which student was given which variant of a chapter."""
         for student, variant in given.items():
             self._variants.setdefault(student, {})[chapter] = dict(variant)

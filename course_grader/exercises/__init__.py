@@ -89,7 +89,7 @@ class Card:
         drawn = self.vary(random.Random(f"{self.id}:{seed}"))
         return MappingProxyType({**self.params, **drawn})
 
-    def statement(self, params: Mapping[str, Any] | None = None) -> str:
+    def statement(self, params: Mapping[str, object] | None = None) -> str:
         """The task in Markdown with the variant's numbers in place."""
         values = self.params if params is None else params
         text = fill_text(self.text, values)
@@ -106,7 +106,7 @@ class Card:
             f" · {worth}"
         )
 
-    def markdown(self, params: Mapping[str, Any] | None = None) -> str:
+    def markdown(self, params: Mapping[str, object] | None = None) -> str:
         """Heading and statement: the cell before the answer cell. The statement of a `more` exercise is folded."""
         statement = self.statement(params)
         if self.kind == "more":

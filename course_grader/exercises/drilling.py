@@ -6,7 +6,7 @@ from typing import Any
 from course_grader.exercises import Drill, Vary
 
 
-def pick(**choices: tuple[Any, ...]) -> Vary:
+def pick(**choices: tuple[object, ...]) -> Vary:
     """A variant that draws each parameter from its choices."""
     return lambda draw: {name: draw.choice(values) for name, values in choices.items()}
 
@@ -14,7 +14,7 @@ def pick(**choices: tuple[Any, ...]) -> Vary:
 def of_chapter(chapter: str) -> Callable[[str, str, str, Mapping[str, Any], Vary], Drill]:
     """A maker of this chapter's drills, from id, text, unit, canonical parameters and how others are drawn."""
 
-    def drill(name: str, text: str, unit: str, params: Mapping[str, Any], vary: Vary) -> Drill:
+    def drill(name: str, text: str, unit: str, params: Mapping[str, object], vary: Vary) -> Drill:
         return Drill(id=name, chapter=chapter, text=text, unit=unit, params=params, vary=vary)
 
     return drill
@@ -27,7 +27,7 @@ def asking(chapter: str) -> Callable[..., Callable[[str], Drill]]:
     """
 
     def numbers(
-        name: str, unit: str, params: Mapping[str, Any] | None = None, vary: Vary | None = None, /, **choices: Any
+        name: str, unit: str, params: Mapping[str, object] | None = None, vary: Vary | None = None, /, **choices: Any
     ) -> Callable[[str], Drill]:
         params, vary = params or {key: values[0] for key, values in choices.items()}, vary or pick(**choices)
         return lambda text: Drill(id=name, chapter=chapter, text=text, unit=unit, params=params, vary=vary)

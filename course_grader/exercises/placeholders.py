@@ -47,7 +47,7 @@ FORMATS: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def format_value(value: Any, form: str | None) -> str:
+def format_value(value: object, form: str | None) -> str:
     """A value as prose shows it; without a format, text stays and numbers get at most four digits."""
     if form is None:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -63,7 +63,7 @@ def kept_together(value: str) -> str:
     return value if "\n" in value or "`" in value else _BEFORE_UNIT.sub(NO_BREAK, value)
 
 
-def fill_text(text: str, values: Mapping[str, Any]) -> str:
+def fill_text(text: str, values: Mapping[str, object]) -> str:
     """`text` with every placeholder replaced, numbers kept on one line with their units; ValueError names one without a
     value."""
 
@@ -80,7 +80,7 @@ def fill_text(text: str, values: Mapping[str, Any]) -> str:
 
 
 def chapter_values(
-    chapter: str, variants: Mapping[str, Mapping[str, Any]], cards: "Sequence[Card]" = ()
+    chapter: str, variants: Mapping[str, Mapping[str, object]], cards: "Sequence[Card]" = ()
 ) -> Mapping[str, Any]:
     """All that prose may name: "id.param" and "id.card" of every card, "NN.name" of the chapter's NUMBERS.
 

@@ -29,19 +29,19 @@ class PointToPoint:
         """How many ranks there are."""
         return self._comm.size
 
-    def send(self, tensor: Any, dst: int, tag: int = 0) -> None:
+    def send(self, tensor: object, dst: int, tag: int = 0) -> None:
         """As `Comm.send`."""
         self._comm.send(tensor, dst, tag)
 
-    def recv(self, tensor: Any, src: int | None = None, tag: int = 0) -> int:
+    def recv(self, tensor: object, src: int | None = None, tag: int = 0) -> int:
         """As `Comm.recv`."""
         return self._comm.recv(tensor, src, tag)
 
-    def isend(self, tensor: Any, dst: int, tag: int = 0) -> Work:
+    def isend(self, tensor: object, dst: int, tag: int = 0) -> Work:
         """As `Comm.isend`."""
         return self._comm.isend(tensor, dst, tag)
 
-    def irecv(self, tensor: Any, src: int | None = None, tag: int = 0) -> Work:
+    def irecv(self, tensor: object, src: int | None = None, tag: int = 0) -> Work:
         """As `Comm.irecv`."""
         return self._comm.irecv(tensor, src, tag)
 

@@ -39,7 +39,7 @@ def kept_rows(answers: Any, case: Any, comm: Any = None) -> Any:
     """The same as `rows` for functions that leave their tensors as they are; ArgumentChanged where one is written
     to."""
 
-    def watched(function: Callable[..., Any], *given: Any) -> Any:
+    def watched(function: Callable[..., object], *given: object) -> Any:
         before = copied(given)
         said = function(*given)
         if any(
@@ -51,7 +51,7 @@ def kept_rows(answers: Any, case: Any, comm: Any = None) -> Any:
     return rows(tuple(partial(watched, answer) for answer in answers), case)
 
 
-def unless_open(index: int, run: Callable[[], Any]) -> Any:
+def unless_open(index: int, run: Callable[[], object]) -> Any:
     """What `run` returns, or NOT_ANSWERED where function `index` is left open; the first one raises
     NotImplementedError."""
     try:
@@ -62,7 +62,7 @@ def unless_open(index: int, run: Callable[[], Any]) -> Any:
         return NOT_ANSWERED
 
 
-def interval(answer: Any, case: Any, comm: Any = None) -> Any:
+def interval(answer: object, case: object, comm: object = None) -> Any:
     """A predicted interval: what the function returns, or the pair itself."""
     return answer() if callable(answer) else answer
 

@@ -25,12 +25,12 @@ class Shape(Protocol):
     def words(self) -> str:
         """What has to be returned, such as "a number in GB"."""
 
-    def find(self, value: Any, where: str, case: Case) -> Fault | None:
+    def find(self, value: object, where: str, case: Case) -> Fault | None:
         """The first thing that is wrong with a value, as the mistake's name and the message; `where` leads the
         message."""
 
 
-def _other(value: Any, where: str, words: str, name: str = "wrong-shape") -> Fault:
+def _other(value: object, where: str, words: str, name: str = "wrong-shape") -> Fault:
     if value is None:
         return "returned-none", f"{where}: the result is None; return {words}. Is a `return` missing?"
     return name, f"{where}: return {words}; got {describe(value)}."
@@ -42,7 +42,7 @@ class Anything:
 
     words: str = "a value"
 
-    def find(self, value: Any, where: str, case: Case) -> Fault | None:
+    def find(self, value: object, where: str, case: Case) -> Fault | None:
         """A fault for None alone."""
         return _other(value, where, self.words) if value is None else None
 
@@ -60,7 +60,7 @@ class Number:
         of = f" {'of' if self.whole else 'in'} {self.unit}" if self.unit else ""
         return f"a {'whole ' * self.whole}number{of}"
 
-    def find(self, value: Any, where: str, case: Case) -> Fault | None:
+    def find(self, value: object, where: str, case: Case) -> Fault | None:
         """A fault for bools, strings, NaN, infinity and everything else that is no such number."""
         if not is_number(value):
             return _other(value, where, self.words, "not-a-number")
@@ -78,7 +78,7 @@ class Word:
         """What has to be returned."""
         return f"one of {', '.join(map(repr, self.choices))}"
 
-    def find(self, value: Any, where: str, case: Case) -> Fault | None:
+    def find(self, value: object, where: str, case: Case) -> Fault | None:
         """A fault for anything but one of the words; upper case and blanks around a word do not count."""
         known = type(value) is str and value.strip().lower() in {each.lower() for each in self.choices}
         return None if known else _other(value, where, self.words, "no-such-word")
@@ -95,7 +95,7 @@ class Maybe:
         """What has to be returned."""
         return f"{self.shape.words}, or None"
 
-    def find(self, value: Any, where: str, case: Case) -> Fault | None:
+    def find(self, value: object, where: str, case: Case) -> Fault | None:
         """A fault for what is neither None nor of the shape."""
         return None if value is None else self.shape.find(value, where, case)
 
@@ -153,7 +153,7 @@ class DictOf:
         """What has to be returned."""
         return f"a dictionary with {', '.join(map(repr, self.fields))}" if self.fields else "a dictionary"
 
-    def find(self, value: Any, where: str, case: Case) -> Fault | None:
+    def find(self, value: object, where: str, case: Case) -> Fault | None:
         """A fault for anything but a dictionary, for a key that is missing or unknown, and for the first value that is
         wrong."""
         if type(value) is not dict:
@@ -172,7 +172,7 @@ class Tensor:
 
     words: str = "a tensor"
 
-    def find(self, value: Any, where: str, case: Case) -> Fault | None:
+    def find(self, value: object, where: str, case: Case) -> Fault | None:
         """A fault for anything but a tensor."""
         torch = sys.modules.get("torch")
         return None if torch and isinstance(value, torch.Tensor) else _other(value, where, self.words, "not-a-tensor")
@@ -211,7 +211,7 @@ class Rows:
         """What has to be returned."""
         return "; ".join(shape.words for shape in self.by_function)
 
-    def find(self, value: Any, where: str, case: Case) -> Fault | None:
+    def find(self, value: object, where: str, case: Case) -> Fault | None:
         """A fault for a function that is not answered, for a row too few, and for the first row that is wrong."""
         index, rows = case.args
         if type(value) is str and value == NOT_ANSWERED:

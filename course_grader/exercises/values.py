@@ -63,26 +63,26 @@ def _tensor_copied(value: Any, memo: dict[int, Any]) -> Any:
     return made.set_(memory, value.storage_offset(), value.size(), value.stride())
 
 
-def is_number(value: Any) -> TypeGuard[float]:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether this is exactly a finite int or float: no bool, no object that pretends."""
     if type(value) is int:
         return abs(value) < 1e300  # a larger one overflows as soon as it meets a float
     return type(value) is float and math.isfinite(value)
 
 
-def near(got: Any, want: float, rel: float) -> bool:
+def near(got: object, want: float, rel: float) -> bool:
     """Whether `got` is a number within the relative tolerance of `want`; where 0 is right, within 1e-12."""
     return is_number(got) and math.isclose(got, want, rel_tol=rel, abs_tol=0.0 if want else 1e-12)
 
 
-def same_value(got: Any, want: float | None, rel: float) -> bool:
+def same_value(got: object, want: float | None, rel: float) -> bool:
     """Whether `got` is near `want`, or None where no number is right, or infinite where that is right."""
     if want is None or (type(want) is float and want == math.inf):
         return type(got) is type(want) and got == want
     return near(got, want, rel)
 
 
-def same_lists(got: Any, want: Any) -> bool:
+def same_lists(got: object, want: object) -> bool:
     """Whether `got`, whatever it is, equals `want`, a plain value or nested lists of them, with the same types in each
     place."""
     if type(want) is list:
@@ -104,11 +104,11 @@ def quoted(text: str) -> str:
     return "“…”" if types_only.get() else f"“{text}”"
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """A returned value in a few words, for messages; its type alone while `types_only` is set."""
     if is_number(value):
         digits = 2 if types_only.get() else 6
-        return number_text(value, digits) if abs(value) >= MILLION else f"{value:,.{digits}g}"
+        return number_text(value, min(digits, 4)) if abs(value) >= MILLION else f"{value:,.{digits}g}"
     if types_only.get():
         return "None" if value is None else f"a value of type {type(value).__name__}"
     try:

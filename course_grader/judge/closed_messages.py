@@ -85,7 +85,7 @@ def _mantissa(text: str) -> str:
 class _Said:
     """The texts in an answer's value, also as judges may quote them; a text of one character says nothing."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
     @cached_property
@@ -144,7 +144,7 @@ class _Known:
         return text in self.text or (plain and 0 < len(words) <= _RUN and all(map(self.has_word, words)))
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def _leaves(value: object) -> Iterator[Any]:
     """The numbers and texts in plain data, in order, and the sizes of tensors."""
     stack = [value]
     while stack:

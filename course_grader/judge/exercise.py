@@ -152,7 +152,7 @@ class _Kept:
         self.most, self.is_small = most, is_small
         self.values: dict[Hashable, Any] = {}
 
-    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def get(self, key: Hashable, make: Callable[[], object]) -> Any:
         """The kept value, or a new one."""
         if key in self.values:
             return self.values[key]

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from course_grader.blank_notebook import STUB
 from course_grader.exercises import Card
@@ -310,7 +309,7 @@ class _Grading:
         return any(s.do == "run" and s.exercise == name and STUB in s.source for s in self.submission.steps)
 
     def _weighed(
-        self, worker: WorkerHandle, ranks: RankProcesses, exercise: Exercise, report: Report, packed: Any
+        self, worker: WorkerHandle, ranks: RankProcesses, exercise: Exercise, report: Report, packed: object
     ) -> Report:
         """The report, confirmed by the operating system's memory figure. A failure here affects no other share.
 

@@ -123,7 +123,7 @@ def arguments_of(case: Case) -> tuple[Any, ...]:
     return (*case.args, *zip(*case.per_rank, strict=True)) if case.per_rank is not None else case.args
 
 
-def _with(case: Case, at: int, value: Any) -> Case:
+def _with(case: Case, at: int, value: object) -> Case:
     """A hidden case with another value of argument number `at`."""
     given = (*arguments_of(case)[:at], value, *arguments_of(case)[at + 1 :])
     if _has_rows(case):
@@ -188,7 +188,7 @@ def _form(value: Any) -> Any:
     return (type(value), value.shape, value.dtype) if hasattr(value, "dtype") else type(value)
 
 
-def _is_random(value: Any) -> bool:
+def _is_random(value: object) -> bool:
     """Whether a value consists of tensors of floating-point numbers, any of which will do."""
     if isinstance(value, (list, tuple)):
         return bool(value) and all(map(_is_random, value))

@@ -85,7 +85,7 @@ def _fault(item: Item, key: Key, causes: Mapping[str, str], given: Mapping[Any, 
     return None
 
 
-def _word(given: Any, known: Sequence[str] | Mapping[str, str]) -> str | None:
+def _word(given: object, known: Sequence[str] | Mapping[str, str]) -> str | None:
     """The known word that was meant, upper and lower case aside; None for any other."""
     return next((word for word in known if type(given) is str and word.lower() == given.strip().lower()), None)
 

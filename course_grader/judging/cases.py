@@ -10,7 +10,9 @@ from course_grader.records import Case
 from course_lib.cluster.adversary import Adversary
 
 
-def shown(name: str, share: str, *args: Any, ranks: int | None = None, per_rank: Any = None, **more: Any) -> Case:
+def shown(
+    name: str, share: str, *args: object, ranks: int | None = None, per_rank: object = None, **more: object
+) -> Case:
     """A case that the learner sees; `args` are the answer's arguments, `per_rank` those of each rank after them."""
     kind, _, part = share.partition(":")
     return Case(name=name, kind=kind, part=part, args=args, ranks=ranks or _count(per_rank), per_rank=per_rank, **more)  # type: ignore[arg-type]

@@ -149,5 +149,5 @@ def lost(case: Case, shares: Mapping[str, float], fault: Fault, kind: VerdictKin
 def failed_run(case: Case, outcome: Outcome, shares: Mapping[str, float]) -> list[Verdict]:
     """The verdicts of a case that gave no value; a deadlock costs the protocol where that is asked."""
     deadlock = outcome.state == "deadlock" and any(key.startswith("protocol:") for key in shares)
-    told = f"{case.name}: {outcome.error}" if outcome.state == "raised" and not case.visible else outcome.error
+    told = f"{case.name}: {outcome.error}" if outcome.state == "raised" else outcome.error
     return lost(case, shares, (outcome.state, told), "protocol" if deadlock else None)

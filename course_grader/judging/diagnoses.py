@@ -14,17 +14,17 @@ from course_grader.judging.per_row import Word
 from course_grader.records import Case
 
 
-def numbered(make: Callable[..., Case], name: str, share: str, drawn: Iterable[Sequence[Any]]) -> list[Case]:
+def numbered(make: Callable[..., Case], name: str, share: str, drawn: Iterable[Sequence[object]]) -> list[Case]:
     """A case for each of `drawn`, (arguments, …, the right answer), numbered from 1 where `name` has braces."""
     return [make(name.format(place), share, *args, secret=word) for place, (*args, word) in enumerate(drawn, 1)]
 
 
-def plain_word(said: Any) -> Any:
+def plain_word(said: object) -> Any:
     """A word without upper case and blanks around it; anything else as it is."""
     return said.strip().lower() if type(said) is str else said
 
 
-def diagnosis_fault(where: str, said: Any, want: str, fine: str, look: Mapping[str, str]) -> Fault | None:
+def diagnosis_fault(where: str, said: object, want: str, fine: str, look: Mapping[str, str]) -> Fault | None:
     """The fault of a diagnosis; `look` has a hint for each right word, and `fine` is the word for no fault."""
     said = plain_word(said)
     if said == want:
@@ -43,7 +43,7 @@ class Diagnosis(Word):
     fine: str
     look: Mapping[str, str]
 
-    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+    def fault(self, case: Case, values: Sequence[object]) -> Fault | None:
         rows = zip(case.args[1], values, strict=True)
         pairs = [(f"{case.name}, {self.words(*row)}", said, self.want(*row)) for row, said in rows]
         return first(*(diagnosis_fault(*pair, self.fine, self.look) for pair in pairs))

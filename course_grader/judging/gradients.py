@@ -38,13 +38,13 @@ def mean_of(lists: Sequence[Sequence[Tensor | None]], weights: Sequence[float] |
     return [mean(column) for column in zip(*lists, strict=True)]
 
 
-def alike(got: Any, want: Tensor, beside: float = 0.0) -> bool:
+def alike(got: object, want: Tensor, beside: float = 0.0) -> bool:
     """Whether this is the right tensor up to rounding; where its numbers cancel out, those `beside` it set the
     scale."""
     return close(got, want, REL, CANCELLED * beside)
 
 
-def all_alike(got: Sequence[Any], want: Sequence[Tensor | None]) -> bool:
+def all_alike(got: Sequence[object], want: Sequence[Tensor | None]) -> bool:
     """Whether these are the right tensors up to rounding, and None where None is right."""
     return all_close(list(got), want, REL, CANCELLED * largest(want))
 

@@ -37,12 +37,12 @@ class Mistake:
     value: Any
     message: str
 
-    def on(self, *given: Any) -> Any:
+    def on(self, *given: object) -> Any:
         """The value it leads to on these arguments."""
         return self.value(*given) if callable(self.value) else self.value
 
 
-def mistakes(values: Mapping[str, Any], messages: Mapping[str, str]) -> tuple[Mistake, ...]:
+def mistakes(values: Mapping[str, object], messages: Mapping[str, str]) -> tuple[Mistake, ...]:
     """Mistakes from two tables with the same names: the values that they lead to, and what to tell the learner."""
     return tuple(Mistake(name, value, messages[name]) for name, value in values.items())
 
@@ -58,7 +58,7 @@ def shifted(value: Callable[..., Any], by: float) -> Callable[..., Any]:
 
 
 def matching(
-    mistakes: Iterable[Mistake], given: tuple[Any, ...], equal: Callable[[Any], bool], lead: str = ""
+    mistakes: Iterable[Mistake], given: tuple[object, ...], equal: Callable[[Any], bool], lead: str = ""
 ) -> Fault | None:
     """The first mistake whose value on the arguments `given` is `equal` to what came back; `lead` goes before its
     message."""

@@ -28,7 +28,7 @@ SECONDS = 2.0  # CPU time after which no further mistake is tried
 FEW = 4  # wrong values, which say little if none of them is telling
 CASES = 4  # failing cases of a share on which all mistakes are tried; the one that fits is tried on the others too
 REL = 1e-3  # how close numbers must be in a whole outcome; in the part that is judged it is `Judging.within`
-_NEARLY = 1e-5  # of tensors, relative to the largest number
+_NEARLY = 1e-5  # of tensors, relative to each number
 SETTLED = frozenset({"only-the-example", "public-form", "in-flight", "ready-made", "not-answered", "returned-none"})
 """What a judge knows for certain: no shipped mistake is looked for."""
 _TRAFFIC = ("bytes_sent", "bytes_received", "messages_sent", "messages_received", "steps", "pairs")
@@ -245,7 +245,7 @@ def _waits(outcome: Outcome) -> list[tuple[str, ...]]:
     return _WAIT.findall(outcome.error)[:2]
 
 
-def _parts_alike(got: Any, slip: Any, right: Any, where: Path, rel: float = REL) -> set[Path]:
+def _parts_alike(got: object, slip: object, right: object, where: Path, rel: float = REL) -> set[Path]:
     """The parts of what came back that are wrong and are just what a mistake gives: () for all of it, else a row's or
     rank's part `(key, ...)` over all rows. `where` limits the search to parts that begin so; `...` in it is any key.
     """
@@ -270,7 +270,7 @@ def _parts_alike(got: Any, slip: Any, right: Any, where: Path, rel: float = REL)
 Columns = dict[Path, list[tuple[Path, Any, Any]]]
 
 
-def _columns_of(got: Any, right: Any, where: Path, paths: Set[Path]) -> Columns:
+def _columns_of(got: object, right: object, where: Path, paths: Set[Path]) -> Columns:
     """The values of an answer and the right ones, with their paths, by the part that they belong to; `paths` may add
     some."""
     mine, wants, many = _leaves(got), _leaves(right), type(got) is list
@@ -302,7 +302,7 @@ def _row_alike(got: Any, slip: Any, right: Any, where: Path) -> bool:
     if not type(slip) is type(right) is list:
         return False
 
-    def leaves(row: Any) -> dict[Path, Any]:
+    def leaves(row: object) -> dict[Path, Any]:
         return {path: each for path, each in _gather({}, row, ()).items() if not where or _begins(path, where)}
 
     def sound() -> list[bool]:
@@ -321,14 +321,14 @@ def _row_alike(got: Any, slip: Any, right: Any, where: Path) -> bool:
     )
 
 
-def _is_telling(value: Any) -> bool:
+def _is_telling(value: object) -> bool:
     """Whether a value is too particular to come back by chance."""
     if is_number(value):
         return value != int(value) or abs(value) >= 1_000
     return hasattr(value, "numel") and value.numel() > 3
 
 
-def _says_little(value: Any) -> bool:
+def _says_little(value: object) -> bool:
     """Whether a value is a word, None or a yes, which different mistakes may share: it names one only if all cases
     agree."""
     found = [each for path, each in _leaves(value).items() if path[-1:] != (len,)]
@@ -371,7 +371,7 @@ def _identical(one: Any, two: Any) -> bool:
     return hasattr(one, "equal") and one.dtype == two.dtype and one.shape == two.shape and one.equal(two)
 
 
-def _alike(mine: Mapping[Path, Any], its: Mapping[Path, Any]) -> bool:
+def _alike(mine: Mapping[Path, object], its: Mapping[Path, object]) -> bool:
     return mine.keys() == its.keys() and all(_equal(value, its[path]) for path, value in mine.items())
 
 
@@ -381,7 +381,7 @@ _rows = Recent(64)  # which rows of a list are right, with both values
 _PLAIN = frozenset({int, float, str, bool, type(None)})
 
 
-def _leaves(value: Any) -> dict[Path, Any]:
+def _leaves(value: object) -> dict[Path, Any]:
     """The values that plain data hold, each by the way to it."""
     if type(value) in _PLAIN:
         return {(): value}
@@ -404,7 +404,7 @@ def _gather(found: dict[Path, Any], value: Any, path: Path) -> dict[Path, Any]:
     return found
 
 
-def _equal(one: Any, two: Any, rel: float = REL) -> bool:
+def _equal(one: object, two: object, rel: float = REL) -> bool:
     """Whether two values are the same up to rounding."""
     if is_number(one) and is_number(two):
         return math.isclose(one, two, rel_tol=rel if float in (type(one), type(two)) else 0.0, abs_tol=1e-12)
@@ -432,6 +432,7 @@ def _same_tensors(one: Any, two: Any) -> bool:
         if not torch.equal(a.isfinite(), b.isfinite()):
             return False
         a, b = a.nan_to_num(0.0, 0.0, 0.0), b.nan_to_num(0.0, 0.0, 0.0)
-        off = float((a - b).abs().max())
-    close = max(_NEARLY, 4 * torch.finfo(one.dtype).eps)
-    return off <= close * max(float(b.abs().max()), 1e-300)
+    eps, size = torch.finfo(one.dtype).eps, b.abs()
+    close = max(_NEARLY, 4 * eps)
+    noise = min(close, 64 * eps) * max(float(size.max()), 1e-300)  # of sums whose terms cancel
+    return bool(((a - b).abs() <= close * size + noise).all())

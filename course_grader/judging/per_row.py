@@ -47,7 +47,7 @@ class Column(Knowing):
     none: str = "no number is right here; return None"  # said of a number where None is right
     some: str = ""  # said of None where a number is right, in a column in which None can be right too
 
-    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+    def fault(self, case: Case, values: Sequence[object]) -> Fault | None:
         """What is wrong with the first wrong row; of several mistakes that lead there, the one that explains the most
         rows."""
         rows = case.args[1]
@@ -63,7 +63,7 @@ class Column(Knowing):
             return self._named(row, got, want, everything)
         return None
 
-    def _explains(self, mistake: Mistake, row: Sequence[Any], got: Any, want: Any) -> bool:
+    def _explains(self, mistake: Mistake, row: Sequence[object], got: Any, want: Any) -> bool:
         """Whether a mistake leads to what came back for a row, and not to the right value."""
         value = mistake.on(*row)
         wrong = value is not None and not same_value(value, want, self.rel)
@@ -103,7 +103,7 @@ class Word(Knowing):
     words: Callable[..., str]
     mistakes: Sequence[Mistake] = ()
 
-    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+    def fault(self, case: Case, values: Sequence[object]) -> Fault | None:
         """What is wrong with the words; upper case and blanks around a word do not count."""
         rows = case.args[1]
         said = [value.strip().lower() if type(value) is str else value for value in values]
@@ -152,14 +152,14 @@ class Breakdown(Knowing):
                 return self._named(row, got, want, key, list(zip(rows, values, strict=True)))
         return None
 
-    def _same(self, got: Any, want: float, beside: Mapping[Any, float]) -> bool:
+    def _same(self, got: object, want: float, beside: Mapping[Any, float]) -> bool:
         """Whether a number is right, up to the rounding of the numbers that it is a difference of."""
         if not is_number(got):
             return False
         scale = sum(abs(each) for each in beside.values())
         return abs(got - want) <= max(self.rel * abs(want), self.floor * scale, 1e-15, self.grain)
 
-    def _shape(self, row: Sequence[Any], got: Any, want: Mapping[Any, float]) -> Fault | None:
+    def _shape(self, row: Sequence[object], got: object, want: Mapping[Any, float]) -> Fault | None:
         lead, names = self.words(*row), ", ".join(map(repr, want))
         if type(got) is not dict:
             if is_number(got) and near(got, sum(want.values()), self.rel):
@@ -179,7 +179,7 @@ class Breakdown(Knowing):
         return None
 
     def _named(
-        self, row: Any, got: Any, want: Mapping[Any, float], key: Any, pairs: Sequence[tuple[Any, Any]]
+        self, row: Any, got: Any, want: Mapping[Any, float], key: Any, pairs: Sequence[tuple[object, object]]
     ) -> Fault:
         """The mistake that explains every part of every row, else the first that leads to this part in every row."""
         lead = f"{self.words(*row)}, {key}: "
@@ -291,7 +291,7 @@ def one_verdict(oracle: Oracle) -> Oracle:
     return verdicts
 
 
-def rows_fault(case: Case, value: Any, size: int = 0) -> Fault | None:
+def rows_fault(case: Case, value: object, size: int = 0) -> Fault | None:
     """What keeps a value from being one result for each row, each a tuple of `size` values if that is given."""
     if type(value) is str and value == NOT_ANSWERED:
         return "not-answered", f"{case.name}: this function is not answered yet."

@@ -23,7 +23,7 @@ def plain(part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]) -> 
     return Case(name=name, args=(index, list(rows)), part=part, visible=False)
 
 
-def generality(part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]], secret: Any = None) -> Case:
+def generality(part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]], secret: object = None) -> Case:
     """Unseen rows of another kind, in the order given."""
     return Case(name=name, args=(index, list(rows)), kind="generality", part=part, visible=False, secret=secret)
 
@@ -95,7 +95,7 @@ def _places(rows: Sequence[tuple[Any, ...]]) -> list[tuple[int, Any]]:
     return found
 
 
-def _swapped(row: tuple[Any, ...], other: tuple[Any, ...], at: int, key: Any) -> tuple[Any, ...]:
+def _swapped(row: tuple[Any, ...], other: tuple[Any, ...], at: int, key: object) -> tuple[Any, ...]:
     value = other[at] if key is None else {**row[at], key: other[at][key]}
     return (*row[:at], value, *row[at + 1 :])
 

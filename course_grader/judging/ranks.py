@@ -31,7 +31,7 @@ def secret(coin: torch.Generator, *shape: int, dtype: torch.dtype = torch.float3
     return torch.randint(-top, top, shape, generator=coin).to(dtype)
 
 
-def on_ranks(outcome: Outcome, wants: Sequence[Any], right: Callable[[Any, Any], bool]) -> bool:
+def on_ranks(outcome: Outcome, wants: Sequence[object], right: Callable[[Any, Any], bool]) -> bool:
     """Whether a run returned a list with one value per rank, and each is `right` for what its rank should return."""
     got = outcome.value
     return type(got) is list and len(got) == len(wants) and all(map(right, got, wants))
@@ -116,7 +116,7 @@ def _numbers_differ(got: Tensor, want: Tensor, rank: int) -> Fault:
     return "other-numbers", f"Rank {rank}'s result has the right shape, but {many} not the right ones."
 
 
-def sum_fault(case: Case, given: Sequence[Tensor], results: Sequence[Any]) -> Fault | None:
+def sum_fault(case: Case, given: Sequence[Tensor], results: Sequence[object]) -> Fault | None:
     """The first rank whose result is not the sum of all ranks' tensors, and what it is instead."""
     want = plain_sum(given)
     return over_ranks(case, results, [want] * len(given), lambda rank, got: _slip(case, given, got, want, rank))
@@ -179,7 +179,7 @@ def _slip(case: Case, given: Sequence[Tensor], got: Tensor, want: Tensor, rank: 
     )
 
 
-def world(n: int, make: Callable[[], Any], layout: str = "") -> PerRank:
+def world(n: int, make: Callable[[], object], layout: str = "") -> PerRank:
     """Arguments of `n` ranks, drawn one rank after another; `layout` names the memory layout in which the probe passes
     them."""
     return tuple((make(), layout) if layout else (make(),) for _ in range(n))

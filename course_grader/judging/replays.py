@@ -3,7 +3,7 @@
 from typing import Any
 
 
-def same(got: Any, want: Any) -> bool:
+def same(got: object, want: object) -> bool:
     """Whether nested lists and dictionaries are equal, the types of their numbers included."""
     if type(want) is dict:
         return type(got) is dict and got.keys() == want.keys() and all(same(got[key], want[key]) for key in want)

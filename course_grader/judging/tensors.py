@@ -40,7 +40,7 @@ def kind_text(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} in shape {tuple(tensor.shape)}"
 
 
-def same(got: Any, want: Tensor) -> bool:
+def same(got: object, want: Tensor) -> bool:
     """Whether this is the right tensor bit by bit, dtype and shape included."""
     return isinstance(got, Tensor) and got.dtype == want.dtype and got.shape == want.shape and torch.equal(got, want)
 
@@ -80,7 +80,7 @@ def largest(tensors: Sequence[Tensor | None]) -> float:
     return max((each.double().abs().max().item() for each in tensors if each is not None and each.numel()), default=0.0)
 
 
-def close(got: Any, want: Tensor, rel: float | None = None, floor: float = 0.0) -> bool:
+def close(got: object, want: Tensor, rel: float | None = None, floor: float = 0.0) -> bool:
     """Whether a tensor has the right dtype, shape and numbers up to `rel` of the largest number of `want`.
 
     `rel` follows from the dtype by default. `floor` is the least scale: the largest number of the tensors that this one
@@ -124,7 +124,7 @@ def off_text(got: Tensor, want: Tensor) -> str:
     return f"is off by {100 * off:.2g} % of its largest number, more than the rounding of {dtype} explains."
 
 
-def kind_fault(where: str, got: Any, want: Tensor, hint: str = "") -> Fault | None:
+def kind_fault(where: str, got: object, want: Tensor, hint: str = "") -> Fault | None:
     """What is wrong with the type, dtype or shape of a value; `hint` says what to do about the last two."""
     if got is None:
         return (
@@ -174,6 +174,6 @@ def tensor_fault(
     return Wrong("other-numbers", f"{where} {told}. {otherwise}".strip(), lead)
 
 
-def not_like(got: Any, want: Tensor, rank: int, how: str = "") -> Fault | None:
+def not_like(got: object, want: Tensor, rank: int, how: str = "") -> Fault | None:
     """`kind_fault` of a rank's result."""
     return kind_fault(f"Rank {rank}'s result", got, want, how)

@@ -30,7 +30,7 @@ _judged: ContextVar[tuple[str, Mapping[str, Any]]] = ContextVar(
 
 
 @contextmanager
-def judged_variant(exercise: str, params: Mapping[str, Any]) -> Iterator[None]:
+def judged_variant(exercise: str, params: Mapping[str, object]) -> Iterator[None]:
     """Within this context, the worked answer to an exercise has these numbers."""
     token = _judged.set((exercise, params))
     try:
@@ -46,7 +46,7 @@ class Recent(OrderedDict[Any, Any]):
         super().__init__()
         self.most = most
 
-    def made(self, key: Any, make: Callable[[], Any]) -> Any:
+    def made(self, key: object, make: Callable[[], object]) -> Any:
         """The kept value, or a new one."""
         if key not in self:
             self[key] = make()
@@ -67,14 +67,14 @@ _made = Recent(600)  # outcomes of shipped answers, each with its case, which ke
 _BOUND = ("params", "notebook")  # what an answer imports to read the numbers of its variant
 
 
-def text_of(params: Mapping[str, Any]) -> str:
+def text_of(params: Mapping[str, object]) -> str:
     """The numbers of a variant as a key; of one mapping it is made once, since a log or a table takes long."""
     return _texts.made(id(params), lambda: (params, repr(sorted(params.items()))))[
         1
     ]  # with the mapping, which keeps its id
 
 
-def functions(answer: BankAnswer, params: Mapping[str, Any]) -> tuple[Any, ...]:
+def functions(answer: BankAnswer, params: Mapping[str, object]) -> tuple[Any, ...]:
     """What an answer defines, in the order of its card, on the variant with these parameters: its source is run as a
     cell would be."""
     title = f"<answer {hash(answer.source) & 0xFFFFFF:x}>"
@@ -108,7 +108,7 @@ class _Imports(ast.NodeTransformer):
         return node if node.names else ast.copy_location(ast.Pass(), node)
 
 
-def run(answer: BankAnswer, params: Mapping[str, Any], case: Case) -> Outcome:
+def run(answer: BankAnswer, params: Mapping[str, object], case: Case) -> Outcome:
     """The outcome of a shipped answer on a case, in this process."""
     from course_grader.worker.runners import InProcess
 
@@ -117,13 +117,13 @@ def run(answer: BankAnswer, params: Mapping[str, Any], case: Case) -> Outcome:
     )  # anew: one may keep results
 
 
-def case_key(answer: BankAnswer, params: Mapping[str, Any], case: Case) -> tuple[Any, ...]:
+def case_key(answer: BankAnswer, params: Mapping[str, object], case: Case) -> tuple[Any, ...]:
     """What the outcome of a shipped answer depends on; it is the same for every learner who is asked this case."""
     return answer.source, id(case), text_of(params), types_only.get()
 
 
 def outcome_of(
-    answer: BankAnswer, params: Mapping[str, Any], case: Case, make: Callable[[], Outcome] | None = None
+    answer: BankAnswer, params: Mapping[str, object], case: Case, make: Callable[[], Outcome] | None = None
 ) -> Outcome:
     """The outcome of a shipped answer on a case: the one that is known, else that of `make()`, which runs it anew by
     default."""
@@ -140,18 +140,18 @@ class Worked:
         """Function number `index` of the answer."""
         return partial(self._call, index)
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *given: object) -> Any:
         """The only function of the answer."""
         return self._call(0, *given)
 
-    def _call(self, index: int, *given: Any) -> Any:
+    def _call(self, index: int, *given: object) -> Any:
         return self._functions(self.answer)[index](*given)
 
     def _functions(self, answer: BankAnswer) -> tuple[Any, ...]:
         params = self.params
         return _defined.made((answer.source, text_of(params)), lambda: functions(answer, params))
 
-    def wrong(self, name: str, *given: Any, at: int = 0) -> Any:
+    def wrong(self, name: str, *given: object, at: int = 0) -> Any:
         """What function number `at` of a shipped wrong answer makes of these arguments, for cases that must tell the
         two apart."""
         answer = next(each for each in answers(self.exercise) if each.name == name)

@@ -19,12 +19,12 @@ _SCALARS = frozenset((int, float, str, bool, type(None)))
 _LARGE = 2**16  # bytes of a tensor above which copying costs more than a view
 
 
-def encode(value: Any) -> bytes:
+def encode(value: object) -> bytes:
     """The value as bytes; `NotPlainData` says which part of it cannot cross."""
     return b"".join(pieces(value))
 
 
-def pieces(value: Any) -> list[bytes | memoryview]:
+def pieces(value: object) -> list[bytes | memoryview]:
     """The encoded bytes in pieces, not yet joined; large tensors are views of their own memory."""
     parts: list[bytes | memoryview] = []
     _write(value, parts.append, "the value", 0)
@@ -98,7 +98,7 @@ def _write_tensor(value: Any, put: Any, path: str) -> None:
     put(numbers.data.cast("B") if numbers.nbytes > _LARGE else numbers.tobytes())
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """The value with almost plain parts converted: numpy numbers and arrays, parameters, named tuples, subclasses of
     numbers."""
     kind = type(value)

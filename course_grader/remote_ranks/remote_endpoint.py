@@ -91,7 +91,7 @@ class RemoteEndpoint(ObservedEndpoint):
             self._ahead = 0
             self._take(self.ask(Request(self.rank, "flush")).writes)
 
-    def finish(self, result: Any) -> Any:
+    def finish(self, result: object) -> Any:
         """The rank's result as plain data."""
         result = codec.plain(result)
         codec.encode(result)

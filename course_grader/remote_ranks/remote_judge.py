@@ -52,8 +52,8 @@ class Caps:
 def judge_ranks(
     sock: socket.socket | Sequence[socket.socket],
     ranks: int,
-    args: Sequence[Any] = (),
-    per_rank: Sequence[Any] | None = None,
+    args: Sequence[object] = (),
+    per_rank: Sequence[object] | None = None,
     topology: Topology | None = None,
     adversary: Machine | None = None,
     *,
@@ -149,7 +149,7 @@ class _Judge:
                 raise Unfinished(f"The ranks made more than {self.caps.requests} calls; that is more than a run may.")
             self.kernel.submit(request)
 
-    def _ask(self, rank: int, reply: tuple[Any, ...]) -> Any:
+    def _ask(self, rank: int, reply: tuple[object, ...]) -> Any:
         sock = self.socks[rank]
         self.exchanges += 1
         if self.exchanges == PIN_AFTER:

@@ -88,7 +88,7 @@ class SocketLink:
         return text
 
 
-def serve_ranks(sock: socket.socket, fn: Callable[..., Any]) -> str:
+def serve_ranks(sock: socket.socket, fn: Callable[..., object]) -> str:
     """Run `fn(comm, *args)` on the ranks that the judge names, until it ends the run; return their output.
 
     A rank's result must be plain data. Any other result becomes that rank's error.

@@ -17,7 +17,7 @@ from course_grader.remote_ranks import codec
 class _Pickler(pickle.Pickler):
     """Plain values and tensors; a value that occurs twice is written twice, so that the result shares nothing."""
 
-    def reducer_override(self, value: Any) -> Any:
+    def reducer_override(self, value: object) -> Any:
         if value is _tensor:
             return NotImplemented
         torch = sys.modules.get("torch")
@@ -26,7 +26,7 @@ class _Pickler(pickle.Pickler):
         return _tensor, _parts(value)
 
 
-def pack(value: Any) -> bytes:
+def pack(value: object) -> bytes:
     """The value as bytes; `NotPlainData` says which part of it cannot cross."""
     out = io.BytesIO()
     pickler = _Pickler(out, 5)

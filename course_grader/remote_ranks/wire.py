@@ -24,12 +24,12 @@ class Gone(Exception):
     """The other end closed the socket."""
 
 
-def send(sock: socket.socket, value: Any) -> None:
+def send(sock: socket.socket, value: object) -> None:
     """Send one frame to the judge."""
     _send(sock, codec.pieces(value))
 
 
-def tell(sock: socket.socket, value: Any, deadline: float | None = None) -> None:
+def tell(sock: socket.socket, value: object, deadline: float | None = None) -> None:
     """Send one frame to a worker; TimeoutError if the worker has not read it by the deadline."""
     _send(sock, [trusted_pickle.pack(value)], deadline)
 

@@ -121,7 +121,7 @@ def _ours(released: Cell, reports: Mapping[str, Report]) -> Cell:
     return _finished(cell, released.get("attachments"), outputs_of(report) if report is not None else [])
 
 
-def _finished(cell: Cell, attachments: Any, outputs: list[dict[str, Any]]) -> Cell:
+def _finished(cell: Cell, attachments: object, outputs: list[dict[str, Any]]) -> Cell:
     if cell["cell_type"] == "code":
         return {**cell, "execution_count": None, "outputs": outputs}
     if kept := _pictures(attachments):
@@ -129,7 +129,7 @@ def _finished(cell: Cell, attachments: Any, outputs: list[dict[str, Any]]) -> Ce
     return cell
 
 
-def _pictures(attachments: Any) -> dict[str, dict[str, str]]:
+def _pictures(attachments: object) -> dict[str, dict[str, str]]:
     """The pictures attached to a cell, of the allowed types and up to a size."""
     kept: dict[str, dict[str, str]] = {}
     room = ATTACHED

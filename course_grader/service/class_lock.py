@@ -48,7 +48,7 @@ def held(folder: Any, say: Say) -> Iterator[tuple[Any, Interrupts]]:
         yield writer, interrupts
 
 
-def patiently(work: Callable[[], Any], say: Say) -> Any:
+def patiently(work: Callable[[], object], say: Say) -> Any:
     """The result of `work`, retried while another program locks the gradebook; Trouble if that lasts."""
     from course_grader.service.gradebook_errors import Locked
 

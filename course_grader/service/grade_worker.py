@@ -16,7 +16,7 @@ from course_grader.worker.process_state import end_with_parent
 LENGTH = struct.Struct(">Q")
 
 
-def send(sock: socket.socket, message: Any) -> None:
+def send(sock: socket.socket, message: object) -> None:
     """One message of JSON data."""
     data = json.dumps(message).encode()
     sock.sendall(LENGTH.pack(len(data)) + data)

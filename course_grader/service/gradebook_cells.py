@@ -31,7 +31,7 @@ def comment_of(report: Mapping[str, Any]) -> str | None:
     return f"{head}: {reason}" if head and reason else head or reason or None
 
 
-def graded_cells(shown: Mapping[str, Any] | None) -> dict[str, NotebookNode]:
+def graded_cells(shown: Mapping[str, object] | None) -> dict[str, NotebookNode]:
     """The graded cells of the notebook for graders, by grade_id."""
     if not shown:
         return {}

@@ -129,10 +129,10 @@ class Writer:
 
     def write(
         self,
-        report: Mapping[str, Any],
-        shown: Mapping[str, Any] | None,
+        report: Mapping[str, object],
+        shown: Mapping[str, object] | None,
         *,
-        student: Mapping[str, Any] | None = None,
+        student: Mapping[str, object] | None = None,
         arrival: datetime | None = None,
         due: datetime | None = None,
     ) -> Written:
@@ -169,7 +169,7 @@ class Writer:
             session.rollback()
             raise
 
-    def _submission(self, report: Mapping[str, Any], student: Mapping[str, Any]) -> Any:
+    def _submission(self, report: Mapping[str, object], student: Mapping[str, object]) -> Any:
         """The student's submission, created by nbgrader if it does not exist."""
         try:
             self.book.find_assignment(report["assignment"])
@@ -256,7 +256,7 @@ class Writer:
             .all()
         )
 
-    def _penalty(self, submission: Any, notebook: SubmittedNotebook) -> float:
+    def _penalty(self, submission: object, notebook: SubmittedNotebook) -> float:
         """The late penalty, from nbgrader's own plugin."""
         session = self.book.db
         notebook.late_submission_penalty = None

@@ -31,7 +31,7 @@ def source_of(text: str, chosen: frozenset[str]) -> Notebook:
     return _sources[key]
 
 
-def _not_chosen(cell: Mapping[str, Any], chosen: frozenset[str]) -> bool:
+def _not_chosen(cell: Mapping[str, object], chosen: frozenset[str]) -> bool:
     meta = grade_meta(dict(cell))
     if not meta or meta.get("task") or (meta.get("grade") and meta.get("solution")):
         return False  # what is graded by hand stays

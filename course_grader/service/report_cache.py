@@ -44,7 +44,7 @@ def latest(folder: Any, student: str, chapter: str) -> dict[str, Any] | None:
     return report_of(folder, student, chapter, str(said.get("key"))) if said else None
 
 
-def all_latest(folder: Any, chapter: str) -> dict[str, dict[str, Any]]:
+def all_latest(folder: object, chapter: str) -> dict[str, dict[str, Any]]:
     """Student -> current report of a chapter, for all students who have one."""
     return dict(_all_latest(folder, chapter))
 

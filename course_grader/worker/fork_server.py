@@ -49,7 +49,7 @@ class _Kept:
 class ForkServer:
     """Forks workers, watches their resource use, and removes everything that they leave behind."""
 
-    def __init__(self, channel: Channel, shell: Any, gate: "Gate | None" = None) -> None:
+    def __init__(self, channel: Channel, shell: object, gate: "Gate | None" = None) -> None:
         self.channel = channel
         self.shell = shell
         self.gate = gate

@@ -180,7 +180,7 @@ def _bury_orphans() -> None:
             pass
 
 
-def _whatever_happens(work: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
+def _whatever_happens(work: Callable[..., dict[str, Any]], *given: object) -> dict[str, Any]:
     """The result of `work`. If it fails because an answer broke what it depends on, an outcome that says so."""
     try:
         return work(*given)

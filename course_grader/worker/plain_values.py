@@ -11,7 +11,7 @@ class Given:
 
     __slots__ = ("args", "kwargs")
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
         self.args = args
         self.kwargs = kwargs
 

@@ -43,7 +43,7 @@ class Channel:
         self.sock = sock
         self.limit = limit
 
-    def send(self, token: bytes, message: Any, seconds: float | None = None) -> None:
+    def send(self, token: bytes, message: object, seconds: float | None = None) -> None:
         """Send one message; Late if the other side does not read it in time, Gone if it has closed.
 
         ValueError for a message that the other side would refuse as too large.
@@ -77,7 +77,7 @@ class Channel:
         except Exception as error:
             raise Unreadable(f"{type(error).__name__} while decoding it") from error
 
-    def ask(self, message: Any, seconds: float) -> Any:
+    def ask(self, message: object, seconds: float) -> Any:
         """The reply to one request; Garbled if anything else arrived before or instead."""
         if self.pending():
             raise Garbled("a message that nobody asked for")
@@ -117,7 +117,7 @@ class Channel:
         """Close this end; the other side gets Gone."""
         self.sock.close()
 
-    def written(self, message: Any) -> bytes:
+    def written(self, message: object) -> bytes:
         """A message as bytes; TypeError or ValueError if it cannot be sent."""
         return trusted_pickle.pack(message)
 
@@ -147,7 +147,7 @@ class Channel:
 class WorkerChannel(Channel):
     """The same at the worker's end."""
 
-    def written(self, message: Any) -> bytes:
+    def written(self, message: object) -> bytes:
         """A message as bytes; TypeError or ValueError if it cannot be sent."""
         return encode(message)
 

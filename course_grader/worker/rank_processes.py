@@ -54,7 +54,7 @@ class Rank:
             keeper.close()  # the next exercise gets another
             raise
 
-    def load(self, request: dict[str, Any], answer: Any) -> None:
+    def load(self, request: dict[str, Any], answer: object) -> None:
         """Load the answer for a run; the run reports whether that worked."""
         self.channel.send(_TOKEN, {**request, "do": "load", "answer": None if self.loaded else answer}, PATIENCE)
         self.loaded = True
@@ -110,7 +110,7 @@ class RankProcesses:
         for each in self.processes:
             each.loaded = False
 
-    def run(self, card: Card, answer: Any, case: Case) -> "tuple[Run, str]":
+    def run(self, card: Card, answer: object, case: Case) -> "tuple[Run, str]":
         """One run of a packed answer, and what its ranks printed; Gone if a process ended during the run.
 
         Late if ranks go on after the run; their processes are then not used again.

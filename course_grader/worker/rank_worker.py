@@ -27,7 +27,7 @@ class RankWorker:
         self.packed: Any = None
         self.program: tuple[Any, tuple[str, ...]] | None = None  # what is loaded, and what is switched off for it
 
-    def ready(self, request: dict[str, Any], find: Callable[[], Any]) -> dict[str, Any]:
+    def ready(self, request: dict[str, Any], find: Callable[[], object]) -> dict[str, Any]:
         """Whether the answer given by `find` can be copied to ranks. If so, the next message on the socket is a cluster
         run.
         """
@@ -39,7 +39,7 @@ class RankWorker:
             self.program = program, tuple(request["hides"])
         return (trouble or Outcome(state="answered")).fields()
 
-    def pack(self, find: Callable[[], Any]) -> dict[str, Any]:
+    def pack(self, find: Callable[[], object]) -> dict[str, Any]:
         """The answer given by `find`, by value, as a tensor of bytes for processes that `load` it."""
         import torch
 
@@ -82,14 +82,14 @@ class RankWorker:
         with same_everywhere(), hidden(hides):
             return Outcome(state="answered", output=serve_ranks(self.channel.sock, program)).fields()
 
-    def _ranked(self, request: dict[str, Any], answer: Any) -> Any:
+    def _ranked(self, request: dict[str, Any], answer: object) -> Any:
         """An answer as the program that each rank runs."""
         from course_grader.worker.ranks_in_process import rank_program
 
         return rank_program(card_of(request), case_of(request), answer)
 
     @same_everywhere()
-    def _copied(self, find: Callable[[], Any], copy: Callable[[Any], Any]) -> tuple[Any, Outcome | None]:
+    def _copied(self, find: Callable[[], object], copy: Callable[[Any], object]) -> tuple[Any, Outcome | None]:
         """What is found if it can be copied, the copy kept in `packed`; or why not."""
         seed_everything()
         try:
@@ -105,7 +105,7 @@ class RankWorker:
 def _unmade(words: str) -> Callable[..., Any]:
     """A stand-in for an answer that could not be made; it says why."""
 
-    def unmade(*_: Any, **__: Any) -> Any:
+    def unmade(*_: object, **__: object) -> Any:
         raise ValueError(words)
 
     return unmade

@@ -15,7 +15,7 @@ def rank_program(card: Card, case: Case, answer: Any) -> Callable[..., Any]:
     says."""
     probe, args, kwargs = card.probe, case.args, dict(case.kwargs)
 
-    def program(comm: Comm, *mine: Any) -> Any:
+    def program(comm: Comm, *mine: object) -> Any:
         return plain(probe(answer, Given((*args, *mine), kwargs), comm))
 
     def again(comm: Comm, *mine: Any) -> Any:
@@ -25,7 +25,7 @@ def rank_program(card: Card, case: Case, answer: Any) -> Callable[..., Any]:
     return again if case.twice else program
 
 
-def run_here(card: Card, case: Case, answer: Any) -> Outcome:
+def run_here(card: Card, case: Case, answer: object) -> Outcome:
     """One metered run with threads of this process as ranks."""
     program = rank_program(card, case, answer)
     try:

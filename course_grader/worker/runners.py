@@ -103,7 +103,7 @@ class Capped(io.StringIO):
         return len(text)
 
 
-def guarded(work: Callable[[], Any], case: Case, watched: bool) -> Outcome:
+def guarded(work: Callable[[], object], case: Case, watched: bool) -> Outcome:
     """Call `work()` and turn everything that can happen into an Outcome, except the learner's own Ctrl-C. Where it is
     `watched`, it ends after the case's seconds.
     """
@@ -138,7 +138,7 @@ def guarded(work: Callable[[], Any], case: Case, watched: bool) -> Outcome:
 class InProcess:
     """Runs answers in this process: a notebook's kernel, or a test. Ranks are threads, of which one runs at a time."""
 
-    def __init__(self, *answers: Any) -> None:
+    def __init__(self, *answers: object) -> None:
         self.answers = answers
 
     def run(self, card: Card, case: Case) -> Outcome:
@@ -154,7 +154,7 @@ class InProcess:
 
 
 @same_everywhere()
-def run_probe(card: Card, case: Case, answer: Any, watched: bool = False) -> Outcome:
+def run_probe(card: Card, case: Case, answer: object, watched: bool = False) -> Outcome:
     """The probe on one case in this process: a call, or a metered run over ranks. A worker is watched from outside."""
     if case.ranks is None and case.twice:
         own, *earlier = (Given(*copied((args, dict(case.kwargs)))) for args in case.args)

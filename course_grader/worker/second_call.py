@@ -23,7 +23,7 @@ _DEEP, _MANY = 3, 1_000  # levels and items of what a learner's variables hold t
 _HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
 
 
-def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlier: Sequence[Given]) -> list[Any]:
+def called_again(call: Callable[[Given], object], answer: object, given: Given, earlier: Sequence[Given]) -> list[Any]:
     """[what the last call gives, {what the calls changed: which}]; the first calls get each of `earlier`, the last two
     `given`, at last in the objects of the call before these two.
 
@@ -97,9 +97,15 @@ def _written(old: Any, new: Any) -> Any:
 
 def first_changed(given: Given, mine: Given) -> str:
     """The first argument that is no longer as it was given, by number or name; "" for none."""
-    for number, (was, now) in enumerate(zip(given.args, mine.args, strict=True), 1):
-        if not _same(was, now):
-            return f"number {number}" if type(was) is not list else "a list"
+    calls = [(given.args, mine.args)]
+    match given.args, mine.args:
+        case (int(), [tuple(), *_] as rows), (_, [*own]) if len(rows) == len(own):  # a row: the arguments of one call
+            pairs = zip(rows, own, strict=True)
+            calls = [(one, two) for one, two in pairs if isinstance(one, tuple) and isinstance(two, tuple)]
+    for one, two in calls:
+        for number, (was, now) in enumerate(zip(one, two, strict=False), 1):
+            if not _same(was, now):
+                return f"number {number}" if type(was) is not list else "a list"
     return next((name for name, was in given.kwargs.items() if not _same(was, mine.kwargs.get(name))), "")
 
 
@@ -163,7 +169,7 @@ def _settings() -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------------------- memory
 
 
-def _held(answer: Any) -> dict[str, int]:
+def _held(answer: object) -> dict[str, int]:
     """How many items the containers hold that outlive a call: global variables, defaults, closures, attributes of
     functions."""
     found: dict[str, int] = {}
@@ -184,12 +190,12 @@ def _of_a_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     yield "a closure", [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]
 
 
-def _is_own(value: Any) -> bool:
+def _is_own(value: object) -> bool:
     """Whether this is an object of a class that the notebook defines."""
     return type(value).__module__ == "__main__" and not isinstance(value, type)
 
 
-def _items(value: Any, depth: int = 0) -> int:
+def _items(value: object, depth: int = 0) -> int:
     """The number of items in a container and in those inside it."""
     if _is_own(value):
         value = getattr(value, "__dict__", {})

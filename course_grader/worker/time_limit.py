@@ -20,7 +20,7 @@ class OutOfTime(BaseException):
     """Raised in code that runs too long; not an Exception, so that `except Exception` does not catch it."""
 
 
-def limited(work: Callable[[], Any], seconds: float) -> Any:
+def limited(work: Callable[[], object], seconds: float) -> Any:
     """The result of `work()`. OutOfTime is raised in it once the process has computed for `seconds`, or after `WAITING`
     times as long."""
     here = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
@@ -40,7 +40,7 @@ def _left(seconds: float) -> Callable[[], float]:
     return lambda: min(seconds - (time.process_time() - computed), WAITING * seconds - (time.monotonic() - start))
 
 
-def _by_signal(work: Callable[[], Any], left: Callable[[], float]) -> Any:
+def _by_signal(work: Callable[[], object], left: Callable[[], float]) -> Any:
     """In the main thread: a signal ends waiting too."""
     own, over, raised, traced = sys._getframe(), False, 0, sys.gettrace()
 
@@ -77,7 +77,7 @@ def _raise_at_a_line(frame: FrameType, top: FrameType, attempt: int) -> None:
         below.append(below[-1].f_back)
     lines = attempt // len(below) % _LINES
 
-    def at_line(_: FrameType, event: str, __: Any) -> Any:
+    def at_line(_: FrameType, event: str, __: object) -> Any:
         nonlocal lines
         if event == "line":
             lines -= 1
@@ -89,11 +89,11 @@ def _raise_at_a_line(frame: FrameType, top: FrameType, attempt: int) -> None:
     sys.settrace(lambda *_: None)
 
 
-def _by_thread(work: Callable[[], Any], left: Callable[[], float]) -> Any:
+def _by_thread(work: Callable[[], object], left: Callable[[], float]) -> Any:
     """In any other thread, and on Windows: what waits notices only when it goes on."""
     me, over = ctypes.c_ulong(threading.get_ident()), threading.Event()
 
-    def raise_in_me(what: Any) -> None:
+    def raise_in_me(what: object) -> None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(me, what)
 
     def watch() -> None:

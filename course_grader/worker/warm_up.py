@@ -49,7 +49,7 @@ def _like_data(torch: bool) -> Any:
     return [1, 2.0, "three", None, (x @ x.T).sum(-1), x.exp().long()]
 
 
-def _case(data: Any) -> None:
+def _case(data: object) -> None:
     request = trusted_pickle.unpack(trusted_pickle.pack({"do": "probe", "args": (data,), "kwargs": {}}))
     outcome = run_probe(SimpleNamespace(probe=exercises.call), Case(name="", args=request["args"]), lambda given: given)  # type: ignore[arg-type]
     encode({"state": outcome.state, "value": outcome.value})

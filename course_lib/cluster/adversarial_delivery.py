@@ -45,14 +45,14 @@ def adversaries(streams: bool = True) -> list[Adversary]:
 
 
 def interleavings(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     ranks: int | Iterable[int],
     args: Sequence[object] = (),
     per_rank: Sequence[object] | Callable[[int], Sequence[object]] | None = None,
     *,
     check: Callable[[Run], bool] | None = None,
     streams: bool = True,
-    **options: Any,
+    **options: object,
 ) -> Case | None:
     """The smallest failing case under all adversaries, or None.
 
@@ -69,7 +69,7 @@ def interleavings(
 
 
 def _on(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     ranks: int,
     args: Sequence[object],
     own: Sequence[object] | None,

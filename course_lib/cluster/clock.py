@@ -20,11 +20,11 @@ class Clock:
         self._events: list[Event] = []
         self._first: Event | None = None  # a request that comes before all events: it skips the queue
 
-    def push(self, time: float, rank: int, item: Any) -> None:
+    def push(self, time: float, rank: int, item: object) -> None:
         """Schedule an item at a time. Ties go to the smaller rank."""
         heappush(self._events, (self.random.random() if self.is_random else time, rank, time, item))
 
-    def push_request(self, time: float, rank: int, request: Any) -> None:
+    def push_request(self, time: float, rank: int, request: object) -> None:
         """Schedule the request of the running rank, which often is the next event."""
         if not self.is_random and (not self._events or (time, rank) < self._events[0]):
             self._first = (time, rank, time, request)
@@ -38,7 +38,7 @@ class Clock:
             return event
         return heappop(self._events) if self._events else None
 
-    def postponed(self, time: float, rank: int, reply: Any) -> bool:
+    def postponed(self, time: float, rank: int, reply: object) -> bool:
         """Whether another event comes before this rank continues; if so, its reply is queued."""
         key = self.random.random() if self.is_random else time
         if self._events and self._events[0] < (key, rank):

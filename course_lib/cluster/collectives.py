@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from course_lib import cluster
-from course_lib.estimate.units import require, require_whole
+from course_lib.estimate.units import Numeric, require, require_whole
 
 if TYPE_CHECKING:  # the costs are arithmetic and must work without torch
     from torch import Tensor
@@ -348,7 +348,7 @@ def message_cost(nbytes: float, latency: float, bandwidth: float) -> Cost:
     return Cost(alpha + size * beta, size, 1)
 
 
-def ring_share(ranks: Any) -> Any:
+def ring_share(ranks: Numeric) -> Any:
     """The share of all bytes that each of N ranks sends in a ring all-gather or reduce-scatter: (N − 1)/N."""
     return (ranks - 1) / ranks
 
@@ -439,7 +439,7 @@ def ring_tree_crossover(ranks: int, latency: float, bandwidth: float) -> float:
 # --- rings through several servers
 
 
-def ranks_per_server(size: Any, stride: Any, per_server: int) -> Any:
+def ranks_per_server(size: Numeric, stride: Numeric, per_server: int) -> Any:
     """How many ranks of a group are in one server, at least. The group's ranks are `stride` apart; a server has
     `per_server` in a row."""
     near = np.clip(per_server // stride, 1, size)
@@ -450,7 +450,7 @@ def ranks_per_server(size: Any, stride: Any, per_server: int) -> Any:
     return np.where(uneven, np.maximum(np.gcd(np.asarray(size * stride).astype(int), per_server) // stride, 1), near)
 
 
-def ring_rate(size: Any, near: Any, inside: Any, across: Any) -> Any:
+def ring_rate(size: Numeric, near: Numeric, inside: Numeric, across: Numeric) -> Any:
     """Bytes/s of a ring of `size` ranks with `near` of them in each server: the wire of every group, in every chapter.
 
     `inside` and `across` are the rates of one rank's link and of its adapter, one way. A ring leaves a server over the

@@ -289,7 +289,7 @@ class _Operations(TorchDispatchMode):
 
 
 @cache
-def _keeps_to(func: Any) -> bool:
+def _keeps_to(func: object) -> bool:
     """Whether a torch function uses no tensors but those in its arguments: one in C, or one in Python that runs no
     graph."""
     return isinstance(func, _IN_C) or (getattr(func, "__module__", "") in _TORCHS and func is not Tensor.backward)

@@ -121,7 +121,7 @@ def pack(thing: object, name: str | tuple[str, ...] = "the function") -> bytes:
 class _Reader(pickle.Unpickler):
     load_memory: Callable[[Any], Any]
 
-    def persistent_load(self, key: Any) -> Any:
+    def persistent_load(self, key: object) -> Any:
         return self.load_memory(key)
 
 

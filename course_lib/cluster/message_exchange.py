@@ -166,7 +166,7 @@ class Delivery:
         send.kept = True
         send.data = recv.into = send.mate = recv.mate = None
 
-    def write(self, op: Operation, into: Any, data: Any) -> None:
+    def write(self, op: Operation, into: object, data: object) -> None:
         """Give the operation's rank what has arrived."""
         if into is None:
             self.writes[op.rank].append((op.call, data))

@@ -46,7 +46,7 @@ class ObservedEndpoint(Endpoint):
         self._guards: dict[int, Callable[[int, Line], None]] = {}  # by call: checks that what is sent has not changed
         self.paused, self.resumed = self.chance.leave, self.chance.enter  # type: ignore[method-assign]
 
-    def run(self, body: Callable[..., Any], *arguments: Any) -> Any:
+    def run(self, body: Callable[..., object], *arguments: object) -> Any:
         """Run the rank's function; its result."""
         self.chance.bind()
         account = self.account
@@ -65,7 +65,7 @@ class ObservedEndpoint(Endpoint):
                 if account is not None:
                     self.ledger = account.ledger()
 
-    def finish(self, result: Any) -> Any:
+    def finish(self, result: object) -> Any:
         """The rank's result as the kernel gets it."""
         return result
 
@@ -150,7 +150,7 @@ class ObservedHost(ThreadHost):
     def __init__(
         self,
         link: Any,
-        bodies: Mapping[int, Callable[..., Any]],
+        bodies: Mapping[int, Callable[..., object]],
         ranks: int,
         *,
         late: bool = False,
@@ -211,7 +211,7 @@ class ObservedHost(ThreadHost):
             return self.link.step(request)
 
 
-def _given(body: Callable[..., Any]) -> list[Any]:
+def _given(body: Callable[..., object]) -> list[Any]:
     """The tensors that a rank holds from the start, for its accounting."""
     if not isinstance(body, Body):
         return []
@@ -295,7 +295,7 @@ _torch_generator = torch.default_generator
 def _rank_random(name: str) -> Callable[..., Any]:
     shared = getattr(random._inst, name)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         mine = getattr(_random_here, "generator", None)
         return shared(*args, **kwargs) if mine is None else getattr(mine, name)(*args, **kwargs)
 

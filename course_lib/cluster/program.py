@@ -31,7 +31,7 @@ class Program:
     """A function with its arguments, by value, from which each rank gets its own copy in every run."""
 
     def __init__(
-        self, fn: Callable[..., Any], ranks: int, args: Sequence[object], per_rank: Sequence[object] | None
+        self, fn: Callable[..., object], ranks: int, args: Sequence[object], per_rank: Sequence[object] | None
     ) -> None:
         if not callable(fn):
             raise ValueError(
@@ -63,6 +63,6 @@ class Body:
     arguments: tuple[object, ...] = ()
     memory: Sequence[torch.UntypedStorage] = ()
 
-    def __call__(self, comm: PointToPoint, *more: Any) -> Any:
+    def __call__(self, comm: PointToPoint, *more: object) -> Any:
         """The function's result on this rank."""
         return self.function(comm, *self.arguments, *more)

@@ -23,7 +23,7 @@ class Run:
         error: BaseException | None,
         output: str,
         wall_seconds: float,
-        ledgers: Mapping[int, Mapping[str, Any]] | None = None,
+        ledgers: Mapping[int, Mapping[str, object]] | None = None,
         hazards: Mapping[int, Sequence[Use]] | None = None,
     ) -> None:
         self._kernel, self._ledgers = kernel, ledgers or {}

@@ -17,7 +17,7 @@ from course_lib.cluster.topology import Topology
 
 
 def simulate(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     ranks: int,
     args: Sequence[object] = (),
     per_rank: Sequence[object] | None = None,
@@ -48,7 +48,7 @@ def simulate(
 
 
 def attempt(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     ranks: int,
     args: Sequence[object] = (),
     per_rank: Sequence[object] | None = None,

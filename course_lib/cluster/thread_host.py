@@ -54,7 +54,7 @@ class ThreadHost:
     def __init__(
         self,
         link: Any,
-        bodies: Mapping[int, Callable[..., Any]],
+        bodies: Mapping[int, Callable[..., object]],
         ranks: int,
         speed: float = 1e12,
         debug: int | None = None,
@@ -154,6 +154,12 @@ class ThreadHost:
                 self._hand_over(self._step(request))
         except _Stop:
             pass
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # such as that of an error which cannot be described: nobody would run next
+            if not self._dead:
+                self.error = error
+                self._close(End(error))
         finally:
             end.leave()
             here.endpoint = None

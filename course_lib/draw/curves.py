@@ -26,7 +26,7 @@ def drawn(panels: Mapping[str, Panel], alt: str, runs: str = "") -> Any:
         places[1].tick_params(labelsize=style.SMALL)
     for axes, (title, (unit, curves)) in zip(places, panels.items(), strict=True):
         for place, ((name, values), ink) in enumerate(zip(curves.items(), INKS, strict=False)):
-            width = 1.4 + 1.3 * place  # a run below one that it equals shows on both sides of it
+            width = 1.4 + 0.7 * place  # a run below one that it equals shows on both sides of it
             axes.plot(values, color=ink, linewidth=width, label=name, zorder=4 - place)
         axes.margins(x=0)
         axes.set_ylim(0, None)

@@ -33,8 +33,8 @@ _LOOK = f"""
 
 
 def slider(
-    values: Sequence[Any],
-    start: Any = None,
+    values: Sequence[object],
+    start: object = None,
     *,
     label: str = "",
     text: Callable[[Any], str] | None = None,
@@ -46,8 +46,8 @@ def slider(
 
 
 def menu(
-    values: Sequence[Any],
-    start: Any = None,
+    values: Sequence[object],
+    start: object = None,
     *,
     label: str = "",
     text: Callable[[Any], str] | None = None,
@@ -58,15 +58,15 @@ def menu(
 
 
 def buttons(
-    values: Sequence[Any], start: Any = None, *, label: str = "", text: Callable[[Any], str] | None = None
+    values: Sequence[object], start: object = None, *, label: str = "", text: Callable[[Any], str] | None = None
 ) -> Control:
     """A button for each of a few values, of which one is pressed."""
     return _over("buttons", values, start, label, text)
 
 
 def play(
-    values: Sequence[Any],
-    start: Any = None,
+    values: Sequence[object],
+    start: object = None,
     *,
     label: str = "",
     text: Callable[[Any], str] | None = None,
@@ -95,7 +95,7 @@ def bits(start: str, *, label: str = "") -> Control:
     return Control("bits", ("0" * len(start), "1" * len(start)), start, label)  # and all between the two
 
 
-def _over(kind: str, values: Sequence[Any], start: Any, label: str, text: Callable[[Any], str] | None) -> Control:
+def _over(kind: str, values: Sequence[object], start: object, label: str, text: Callable[[Any], str] | None) -> Control:
     values = tuple(values)
     if not values:
         raise ValueError(f"A {kind} needs at least one value.")
@@ -105,7 +105,7 @@ def _over(kind: str, values: Sequence[Any], start: Any, label: str, text: Callab
     return Control(kind, values, values[0] if start is None else start, label, said)
 
 
-def explore(draw: Draw, *, alt: str | Callable[..., str] | None = None, **controls: Any) -> Explorer:
+def explore(draw: Draw, *, alt: str | Callable[..., str] | None = None, **controls: object) -> Explorer:
     """Show `draw(...)` at its first setting, with controls under it that redraw it in place.
 
     `draw` is a pure function to a figure or to HTML. Each control is made by `slider`, `menu`, `toggle`, `play` or
@@ -130,7 +130,7 @@ def explore(draw: Draw, *, alt: str | Callable[..., str] | None = None, **contro
     return explorer
 
 
-def as_control(name: str, given: Any) -> Control:
+def as_control(name: str, given: object) -> Control:
     """The control that a keyword of `explore` stands for."""
     if isinstance(given, Control):
         return given.check(name)

@@ -62,7 +62,7 @@ class Explorer:
         words = said or alt
         return (drawn.page(words) if isinstance(drawn, Sheet) else style.page(drawn, words)), words
 
-    def set(self, **changes: Any) -> None:
+    def set(self, **changes: object) -> None:
         """Move controls to values and redraw once."""
         for name, value in changes.items():
             control = self.controls.get(name)

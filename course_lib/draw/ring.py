@@ -67,7 +67,7 @@ def ring_alt(
 
 
 def wait_for(
-    waits: Iterable[Any],
+    waits: Iterable[object],
     ranks: int | None = None,
     *,
     title: str = "Who waits for whom",

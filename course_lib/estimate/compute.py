@@ -5,14 +5,14 @@ One matrix product of (m, k) by (k, n) is 2mkn FLOP. A parameter costs a token 2
 Shares and utilizations are fractions of one. Scaling is perfect unless a function says otherwise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from course_lib.estimate.units import HOUR, require, require_whole
+from course_lib.estimate.units import HOUR, Numeric, require, require_whole
 
 FORWARD, BACKWARD = 2.0, 4.0  # FLOP per parameter and token
 TRAIN = FORWARD + BACKWARD
@@ -21,7 +21,7 @@ TRAIN = FORWARD + BACKWARD
 # --- FLOPs -------------------------------------------------------------------------------------
 
 
-def matmul_flops(m: Any, k: Any, n: Any) -> Any:
+def matmul_flops(m: Numeric, k: Numeric, n: Numeric) -> Any:
     """FLOP of a product of (m, k) by (k, n): a multiplication and an addition for each of m·k·n terms."""
     sizes = [require_whole(name, size) for name, size in (("m", m), ("k", k), ("n", n))]
     return 2.0 * sizes[0] * sizes[1] * sizes[2]
@@ -61,7 +61,7 @@ def mlp_flops(tokens: int, widths: Sequence[int], input_needs_grad: bool = False
     return [linear_flops(tokens, a, b, first=i == 0 and not input_needs_grad) for i, (a, b) in pairs]
 
 
-def train_flops(params: Any, tokens: Any) -> Any:
+def train_flops(params: Numeric, tokens: Numeric) -> Any:
     """FLOP of training: 6 × parameters × tokens.
 
     Leaves out attention scores (see `attention_share`) and recomputation. For a mixture of experts, count
@@ -70,7 +70,7 @@ def train_flops(params: Any, tokens: Any) -> Any:
     return TRAIN * require("params", params, "parameters") * require("tokens", tokens, "tokens")
 
 
-def attention_flops_per_token(layers: Any, width: Any, seq: Any, causal: bool = False) -> Any:
+def attention_flops_per_token(layers: Numeric, width: Numeric, seq: Numeric, causal: bool = False) -> Any:
     """FLOP per token, forward and backward, of the attention scores and their product with the values.
 
     12 · layers · width · seq when every token attends to all `seq` tokens, half of it when causal. `width` is that of
@@ -80,13 +80,13 @@ def attention_flops_per_token(layers: Any, width: Any, seq: Any, causal: bool = 
     return (6.0 if causal else 12.0) * whole
 
 
-def attention_share(params: Any, layers: Any, width: Any, seq: Any, causal: bool = False) -> Any:
+def attention_share(params: Numeric, layers: Numeric, width: Numeric, seq: Numeric, causal: bool = False) -> Any:
     """Attention FLOPs, which 6 × parameters × tokens leaves out, as a fraction of it."""
     per_token = TRAIN * require("params", params, "parameters")
     return attention_flops_per_token(layers, width, seq, causal) / per_token
 
 
-def context_for_share(params: Any, layers: Any, width: Any, share: Any, causal: bool = False) -> Any:
+def context_for_share(params: Numeric, layers: Numeric, width: Numeric, share: Numeric, causal: bool = False) -> Any:
     """The context, in tokens, at which attention adds this share to 6 × parameters × tokens."""
     return require("share", share, "a fraction") / attention_share(params, layers, width, 1, causal)
 
@@ -94,7 +94,9 @@ def context_for_share(params: Any, layers: Any, width: Any, share: Any, causal: 
 # --- time and utilization ----------------------------------------------------------------------
 
 
-def train_seconds(params: Any, tokens: Any, flops_per_s: Any, mfu: Any = 1.0, devices: Any = 1) -> Any:
+def train_seconds(
+    params: Numeric, tokens: Numeric, flops_per_s: Numeric, mfu: Numeric = 1.0, devices: Numeric = 1
+) -> Any:
     """Seconds of a training run on `devices` devices that each reach `mfu` of `flops_per_s`.
 
     With mfu=1 this is a lower bound that no run reaches. Scaling is perfect: twice the devices, half the time.
@@ -102,20 +104,22 @@ def train_seconds(params: Any, tokens: Any, flops_per_s: Any, mfu: Any = 1.0, de
     return train_flops(params, tokens) / _pool(flops_per_s, mfu, devices)
 
 
-def devices_for_deadline(params: Any, tokens: Any, flops_per_s: Any, mfu: Any, seconds: Any) -> Any:
+def devices_for_deadline(params: Numeric, tokens: Numeric, flops_per_s: Numeric, mfu: Numeric, seconds: Numeric) -> Any:
     """The fewest devices that finish within `seconds`, with perfect scaling."""
     needed = train_seconds(params, tokens, flops_per_s, mfu) / require("seconds", seconds, "s")
     count = np.ceil(needed - 1e-9 * needed)
     return int(max(count, 1)) if np.ndim(count) == 0 else np.maximum(count, 1).astype(int)
 
 
-def tokens_for_budget(usd: Any, usd_per_hour: Any, params: Any, flops_per_s: Any, mfu: Any) -> Any:
+def tokens_for_budget(usd: Numeric, usd_per_hour: Numeric, params: Numeric, flops_per_s: Numeric, mfu: Numeric) -> Any:
     """Tokens that a budget pays for; the number of devices that share the hours does not matter."""
     hours = require("usd", usd, "USD") / require("usd_per_hour", usd_per_hour, "USD per device-hour")
     return hours * HOUR * _pool(flops_per_s, mfu, 1) / (TRAIN * require("params", params, "parameters"))
 
 
-def mfu(params: Any, tokens_per_s: Any, devices: Any, flops_per_s: Any, attention_per_token: Any = 0.0) -> Any:
+def mfu(
+    params: Numeric, tokens_per_s: Numeric, devices: Numeric, flops_per_s: Numeric, attention_per_token: Numeric = 0.0
+) -> Any:
     """Model FLOPs utilization: the FLOPs that the model needs divided by the FLOPs that the devices could do.
 
     The result is a fraction. `tokens_per_s` is the rate of all devices together, `flops_per_s` the dense peak of one.
@@ -128,11 +132,11 @@ def mfu(params: Any, tokens_per_s: Any, devices: Any, flops_per_s: Any, attentio
 
 
 def hfu(
-    params: Any,
-    tokens_per_s: Any,
-    devices: Any,
-    flops_per_s: Any,
-    attention_per_token: Any = 0.0,
+    params: Numeric,
+    tokens_per_s: Numeric,
+    devices: Numeric,
+    flops_per_s: Numeric,
+    attention_per_token: Numeric = 0.0,
     recompute: str = "none",
 ) -> Any:
     """Hardware FLOPs utilization, a fraction: as `mfu`, but recomputed FLOPs count too.
@@ -148,7 +152,7 @@ def hfu(
     return mfu(params, tokens_per_s, devices, flops_per_s, attention + again[recompute])
 
 
-def step_seconds(compute: Any, comm: Any = 0.0, data: Any = 0.0, overlap: bool = True) -> Any:
+def step_seconds(compute: Numeric, comm: Numeric = 0.0, data: Numeric = 0.0, overlap: bool = True) -> Any:
     """Seconds of one step from the seconds of its parts.
 
     With overlap=True all parts overlap perfectly and the longest decides, a lower bound; with False the parts add up.
@@ -161,7 +165,7 @@ def step_seconds(compute: Any, comm: Any = 0.0, data: Any = 0.0, overlap: bool =
     return parts[0] + parts[1] + parts[2]
 
 
-def _pool(flops_per_s: Any, mfu: Any, devices: Any) -> Any:
+def _pool(flops_per_s: Numeric, mfu: Numeric, devices: Numeric) -> Any:
     """FLOP/s that all devices deliver together."""
     rate = require("flops_per_s", flops_per_s, "FLOP/s") * require_whole("devices", devices)
     return rate * require("mfu", mfu, "a fraction of one", most=1.0)
@@ -170,18 +174,18 @@ def _pool(flops_per_s: Any, mfu: Any, devices: Any) -> Any:
 # --- money -------------------------------------------------------------------------------------
 
 
-def device_hours(seconds: Any, devices: Any) -> Any:
+def device_hours(seconds: Numeric, devices: Numeric) -> Any:
     """Device-hours of a run, which are what is paid for."""
     return require("seconds", seconds, "s") * require_whole("devices", devices) / HOUR
 
 
-def cost_usd(device_hours: Any, usd_per_hour: Any) -> Any:
+def cost_usd(device_hours: Numeric, usd_per_hour: Numeric) -> Any:
     """US dollars for these device-hours. Idle time, failed work, storage and salaries are left out."""
     hours = require("device_hours", device_hours, "device-hours", open_below=False)
     return hours * require("usd_per_hour", usd_per_hour, "USD per device-hour", open_below=False)
 
 
-def wasted_fraction(mfu: Any, baseline: Any = 1.0) -> Any:
+def wasted_fraction(mfu: Numeric, baseline: Numeric = 1.0) -> Any:
     """The share of the money that a run at `baseline` utilization would not have spent; 0 if none.
 
     The work is the same and cost is proportional to 1/MFU, so the better run costs mfu/baseline of this one.
@@ -193,12 +197,12 @@ def wasted_fraction(mfu: Any, baseline: Any = 1.0) -> Any:
     return np.maximum(share, 0.0) if np.ndim(share) else max(share, 0.0)
 
 
-def budget_wasted(mfu: Any, baseline: Any, usd: Any) -> Any:
+def budget_wasted(mfu: Numeric, baseline: Numeric, usd: Numeric) -> Any:
     """US dollars of a budget that a run at `baseline` utilization would have saved."""
     return wasted_fraction(mfu, baseline) * require("usd", usd, "USD", open_below=False)
 
 
-def points_of_mfu_usd(usd: Any, mfu: Any, points: Any = 1.0) -> Any:
+def points_of_mfu_usd(usd: Numeric, mfu: Numeric, points: Numeric = 1.0) -> Any:
     """US dollars saved on a run of `usd` if its utilization rose by `points` percentage points."""
     better = require("mfu", mfu, "a fraction of one", most=1.0) + require("points", points, "points") / 100
     if np.any(np.asarray(better) > 1.0):
@@ -206,13 +210,13 @@ def points_of_mfu_usd(usd: Any, mfu: Any, points: Any = 1.0) -> Any:
     return require("usd", usd, "USD", open_below=False) * (1.0 - mfu / better)
 
 
-def cost_slope(usd: Any, mfu: Any) -> Any:
+def cost_slope(usd: Numeric, mfu: Numeric) -> Any:
     """d(cost)/d(MFU) in US dollars per unit of MFU: −cost/MFU, because cost is proportional to 1/MFU (elasticity
     −1)."""
     return -require("usd", usd, "USD") / require("mfu", mfu, "a fraction of one", most=1.0)
 
 
-def elasticity(cost: Any, inputs: dict[str, float], name: str, change: float = 1e-4) -> float:
+def elasticity(cost: Callable[..., float], inputs: Mapping[str, float], name: str, change: float = 1e-4) -> float:
     """d ln cost / d ln input by a central difference; −1 means that one percent more of the input cuts the cost by one
     percent.
 

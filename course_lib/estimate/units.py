@@ -7,7 +7,7 @@ GB is 10^9 bytes, GiB is 2^30 bytes; a year is 365.25 days.
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,11 +20,13 @@ MILLION, BILLION, TRILLION = 1e6, 1e9, 1e12
 US, MS, MINUTE, HOUR, DAY, WEEK = 1e-6, 1e-3, 60.0, 3600.0, 86400.0, 7 * 86400.0
 YEAR = 365.25 * DAY
 
+Numeric: TypeAlias = float | np.ndarray  # what a function of arithmetic takes: one value, or an array of them
+
 
 # --- numbers as text ---------------------------------------------------------------------------
 
 
-def number_text(value: float, digits: int = 3) -> str:
+def number_text(value: Numeric, digits: int = 3) -> str:
     """A number as a person writes it: "1,966", "0.41", "175 billion", "3.15 × 10²³"."""
     value = float(value)
     if not math.isfinite(value) or value == 0:
@@ -38,13 +40,13 @@ def number_text(value: float, digits: int = 3) -> str:
     return _plain_text(value, digits)
 
 
-def bytes_text(nbytes: float, digits: int = 3) -> str:
+def bytes_text(nbytes: Numeric, digits: int = 3) -> str:
     """A size in bytes with a decimal prefix: 1.12e12 is "1.12 TB" (GB is 10^9 bytes)."""
     prefixes = ((PB, "PB"), (TB, "TB"), (GB, "GB"), (MB, "MB"), (KB, "kB"), (1, "B"))
     return _scaled_text(nbytes, digits, prefixes)
 
 
-def flops_text(flops: float, digits: int = 3) -> str:
+def flops_text(flops: Numeric, digits: int = 3) -> str:
     """A rate or a count of FLOP with a decimal prefix: 989e12 is "989 TFLOP"."""
     prefixes = ((1e24, "YFLOP"), (1e21, "ZFLOP"), (EFLOP, "EFLOP"), (PFLOP, "PFLOP"), (TFLOP, "TFLOP"))
     return _scaled_text(flops, digits, (*prefixes, (GFLOP, "GFLOP"), (1e6, "MFLOP"), (1, "FLOP")))
@@ -57,7 +59,7 @@ def rate_text(flops_per_s: float, digits: int = 4) -> str:
     return f"{flops_text(flops_per_s, min(digits, 3))}/s"
 
 
-def duration_text(seconds: float, digits: int = 3) -> str:
+def duration_text(seconds: Numeric, digits: int = 3) -> str:
     """A time in the unit a person would choose: "8.6 s", "43.4 days", "499 years"."""
     size = abs(float(seconds))
     if size == 0:
@@ -84,7 +86,7 @@ def money_text(usd: float, digits: int = 3) -> str:
     return f"{sign}${number_text(size, digits)}"
 
 
-def percent_text(fraction: float, digits: int = 3) -> str:
+def percent_text(fraction: Numeric, digits: int = 3) -> str:
     """A fraction of one as per cent: 0.3 is "30 %"."""
     return f"{number_text(100 * float(fraction), digits)} %"
 
@@ -105,7 +107,8 @@ def _power_text(value: float, digits: int) -> str:
     return f"{mantissa} × 10{raised}".replace("-", "−")
 
 
-def _scaled_text(value: float, digits: int, prefixes: tuple[tuple[float, str], ...]) -> str:
+def _scaled_text(value: Numeric, digits: int, prefixes: tuple[tuple[float, str], ...]) -> str:
+    value = float(value)
     for scale, unit in prefixes:
         if float(f"{abs(value):.{digits}g}") >= scale:
             return f"{number_text(value / scale, digits)} {unit}"
@@ -116,7 +119,7 @@ def _scaled_text(value: float, digits: int, prefixes: tuple[tuple[float, str], .
 
 
 def require(
-    name: str, value: Any, unit: str = "", *, least: float = 0.0, most: float = math.inf, open_below: bool = True
+    name: str, value: object, unit: str = "", *, least: float = 0.0, most: float = math.inf, open_below: bool = True
 ) -> Any:
     """The value as a float (or an array of floats), if it lies in the range; else a ValueError that says so.
 
@@ -140,7 +143,7 @@ def require(
     return float(array) if array.ndim == 0 else array
 
 
-def _refusal(name: str, value: Any, unit: str, least: float, most: float, open_below: bool) -> str:
+def _refusal(name: str, value: object, unit: str, least: float, most: float, open_below: bool) -> str:
     """What was given and what is wanted, in one sentence."""
     kind = unit if unit.startswith("a ") else f"a number{' of ' + unit if unit else ''}"  # such as a fraction of one
     said = f"{name} is {value!r}{' ' + unit if unit and unit != kind else ''}"
@@ -148,7 +151,7 @@ def _refusal(name: str, value: Any, unit: str, least: float, most: float, open_b
     return f"{said}; it must be {kind}, {edge}{'' if most == math.inf else f' and at most {most:g}'}."
 
 
-def require_whole(name: str, value: Any, unit: str = "", *, least: int = 1) -> Any:
+def require_whole(name: str, value: object, unit: str = "", *, least: int = 1) -> Any:
     """The value as an int (or an array of whole numbers), if it is whole and at least `least`."""
     number = require(name, value, unit, least=least, open_below=False)
     if not bool(np.all(np.equal(np.mod(number, 1), 0))):
@@ -249,15 +252,15 @@ class Quantity:
         self._must_match(other, "convert", "to")
         return Quantity(self.base / other.base, other.unit, other.per)
 
-    def __add__(self, other: Any) -> "Quantity":
+    def __add__(self, other: object) -> "Quantity":
         self._must_match(other, "add", "and")
         one = Quantity(1.0, self.unit, self.per).base
         return Quantity((self.base + _as_quantity(other).base) / one, self.unit, self.per)
 
-    def __radd__(self, other: Any) -> "Quantity":
+    def __radd__(self, other: object) -> "Quantity":
         return self if isinstance(other, (int, float)) and other == 0 else self + other  # sum() starts at 0
 
-    def __sub__(self, other: Any) -> "Quantity":
+    def __sub__(self, other: object) -> "Quantity":
         self._must_match(other, "subtract", "and")
         return self + _as_quantity(other) * -1
 
@@ -282,11 +285,11 @@ class Quantity:
     def __hash__(self) -> int:
         return hash(self.dimension)  # equal within rounding must hash alike
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: object) -> bool:
         self._must_match(other, "compare", "and")
         return self.base < _as_quantity(other).base
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: object) -> bool:
         self._must_match(other, "compare", "and")
         return self.base <= _as_quantity(other).base
 
@@ -294,7 +297,7 @@ class Quantity:
         below = "".join(f" per {name}" for name in self.per)
         return f"{number_text(self.value)}{' ' + self.unit if self.unit else ''}{below}"
 
-    def _must_match(self, other: Any, verb: str, link: str) -> None:
+    def _must_match(self, other: object, verb: str, link: str) -> None:
         if _as_quantity(other).dimension != self.dimension:
             raise ValueError(
                 f"Cannot {verb} {self!r} {link} {other!r}: "

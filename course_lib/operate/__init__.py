@@ -1,2 +1,1 @@
-"""What comes after the plan: serving, faults, diagnosis, and the capstone's jobs. Processes and the machine that they
-run on."""
+"""What comes after the plan: serving, faults, and the capstone's jobs."""

@@ -36,7 +36,7 @@ class Launched:
 
 
 def launch(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     ranks: int,
     args: Sequence[object] = (),
     per_rank: Sequence[object] | None = None,

@@ -92,7 +92,7 @@ def _number(given: dict[str, Any], name: str, default: float, least: float, most
     return value
 
 
-def _prompt(given: Any) -> tuple[int, ...]:
+def _prompt(given: object) -> tuple[int, ...]:
     known = len(text.vocabulary())
     if isinstance(given, str) and given:
         try:

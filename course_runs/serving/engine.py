@@ -126,7 +126,7 @@ class Engine:
         return self.limits.pages - self.pool.free_pages
 
     def submit(
-        self, prompt: Sequence[int], max_tokens: int, *, stops: Sequence[Sequence[int]] = (), extra: Any = None
+        self, prompt: Sequence[int], max_tokens: int, *, stops: Sequence[Sequence[int]] = (), extra: object = None
     ) -> Generation:
         """A new request, at the end of the queue. ValueError if it can never run, Overloaded if the queue is full."""
         limits, total = self.limits, len(prompt) + require_whole("max_tokens", max_tokens, "tokens")

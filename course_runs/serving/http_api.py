@@ -40,7 +40,7 @@ class _Handler(tornado.web.RequestHandler):
             self.set_header("Retry-After", "1")
         self.finish(refusal.body)
 
-    def write_error(self, status_code: int, **_: Any) -> None:
+    def write_error(self, status_code: int, **_: object) -> None:
         message = {405: f"{self.request.path} does not take {self.request.method}."}.get(status_code, self._reason)
         self.refuse(Refusal(status_code, message, "error"))
 

@@ -5,16 +5,17 @@ import re
 import pytest
 
 from course_chapters.ch17 import cases as ch17_cases
-from course_chapters.ch17 import debrief, diagnosis, tables
+from course_chapters.ch17 import debrief, diagnosis, mechanisms, rubric, tables
 from course_chapters.ch17 import plan_widgets as ch17
+from course_chapters.ch17.debates import DEBATES
 from course_chapters.ch17.exercises.numbers import NUMBERS
 from course_grader import exercises
 from course_lib.estimate.units import bytes_text
 from course_lib.operate import capstone
-from course_lib.operate.capstone import COURSE, DEBATES, assess
+from course_lib.operate.capstone import COURSE, assess
 from tests.tables import each_of
 
-GOOD = capstone.exemplars()["good"].plan
+GOOD = rubric.exemplars()["good"].plan
 
 
 def cells(said: str) -> list[list[str]]:
@@ -44,7 +45,7 @@ def test_the_tables_have_a_row_for_each_thing():
     assert [row[0] for row in cells(tables.parallelisms().data)][1:] == ["DP", "ZeRO-1", "FSDP", "TP", "PP", "CP", "EP"]
     assert [row[0] for row in cells(tables.remedies().data)][1:] == [each.name for each in capstone.remedies()]
     matrix = cells(tables.conflicts().data)
-    assert matrix[0][1:] == list(capstone.COORDINATION) and [row[0] for row in matrix[1:]] == list(capstone.MEMORY)
+    assert matrix[0][1:] == list(mechanisms.COORDINATION) and [row[0] for row in matrix[1:]] == list(mechanisms.MEMORY)
     assert matrix[1][1] == "**× 1.5**" and "helps" in matrix[3][4]
     assert sum(len(cells(tables.faults(family).data)) - 1 for family in diagnosis.FAMILIES) == 40
 

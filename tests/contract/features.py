@@ -17,10 +17,15 @@ def traits(case: Case) -> Iterator[Trait]:
     """The traits of one call."""
     if case.ranks:
         yield -1, RANKS[0] if case.ranks == 1 else RANKS[2 - case.ranks % 2]
-    for at, value in enumerate(arguments_of(case)):
-        of_ranks = case.per_rank is not None and at >= len(case.args)
-        for like in {_trait(each) for each in (value if of_ranks else [value])} - {""}:
+    for at in range(len(arguments_of(case))):
+        for like in {_trait(each) for each in _values(case, at)} - {""}:
             yield at, like
+
+
+def _values(case: Case, at: int) -> Sequence[Any]:
+    """Argument number `at`; on ranks, where each rank has its own, that of all ranks."""
+    value = arguments_of(case)[at]
+    return value if case.per_rank is not None and at >= len(case.args) else [value]
 
 
 def _trait(value: Any) -> str:
@@ -33,23 +38,37 @@ def _trait(value: Any) -> str:
 
 def gaps(cases: Sequence[Case]) -> list[str]:
     """A length of one where there is nothing and many, counts of ranks that do not occur, and pairs of traits that no
-    call has together."""
-    by_function: dict[Any, list[set[Trait]]] = defaultdict(list)
+    call has together.
+
+    An argument that is as long as an earlier one in every call, or as there are ranks, is left out.
+    """
+    by_function: dict[Any, list[Case]] = defaultdict(list)
     for case in cases:
         for each in single_calls(case, 1000):
-            by_function[function_of(each)].append(set(traits(each)))
+            by_function[function_of(each)].append(each)
     found = []
-    for key, calls in by_function.items():
-        where = "" if key is None else f"function {key}, "
-        seen = set[Trait]().union(*calls)
+    for key, single in by_function.items():
+        where, calls = "" if key is None else f"function {key}, ", [set(traits(each)) for each in single]
+        ats = sorted({at for call in calls for at, _ in call})
+        left_out = {at for at in ats if at >= 0 and all(_one_for_each_rank(each, at) for each in single)}
+        left_out |= {at for one, at in combinations(ats, 2) if one >= 0 and _are_tied(one, at, calls)}
+        seen = {trait for call in calls for trait in call if trait[0] not in left_out}
         for at in sorted({at for at, _ in seen}):
             its = {like for number, like in seen if number == at}
             if its == {"nothing", "many"} or (at == -1 and len(its) < 3):
                 found.append(f"{where}argument {at}: {' and '.join(sorted(its))} alone")
         for one, two in combinations(sorted(seen), 2):
-            if not _are_tied(one[0], two[0], calls) and not any({one, two} <= call for call in calls):
+            if one[0] != two[0] and not any({one, two} <= call for call in calls):
                 found.append(f"{where}never {one[0]} {one[1]} with {two[0]} {two[1]}")
     return found
+
+
+def _one_for_each_rank(case: Case, at: int) -> bool:
+    """Whether an argument is a list with an entry for each rank."""
+    values = _values(case, at) if at < len(arguments_of(case)) else ()
+    return case.ranks is not None and all(
+        isinstance(each, (list, tuple)) and len(each) == case.ranks for each in values
+    )
 
 
 def _are_tied(one: int, two: int, calls: Sequence[set[Trait]]) -> bool:

@@ -11,11 +11,13 @@ import pytest
 from contract.kit import CARDS, ONE_OF_MANY, as_kept, by_card, by_chapter, cases_of, graded, runs, shipped
 from course_grader import exercises
 from course_grader.exercises import Card
-from course_grader.exercises.placeholders import PLACEHOLDER, chapter_values
+from course_grader.exercises.placeholders import PLACEHOLDER, chapter_values, fill_text
 from course_grader.judging import Judging, drill_verdict, judging
 from course_grader.remote_ranks.trusted_pickle import pack
 from course_grader.worker.runners import SwitchedOff, switched_off
 
+LINES = 15  # of a core card before the cell to type in: what lies in folds and code is not counted
+COLUMNS = 120
 SEEDS = ("s1", "s2", "s3")
 FEW_CORE = 6  # core exercises of a chapter
 MEASURED = {  # the shares that rest on what a worker measures itself; everything else is the judge's own count
@@ -118,6 +120,25 @@ def test_every_share_is_asked_for_nothing_else_is_and_points_split_without_a_rem
     if card.form != "audit":
         for share, weight in contract.shares.items():
             assert round(card.points * weight, 2) == pytest.approx(card.points * weight), share
+
+
+def lines_to_read(text: str) -> int:
+    """Lines of a statement at `COLUMNS`, each paragraph and point by itself, without folds and fenced code."""
+    plain = re.sub(r"<details.*?</details>|```.*?```", "", text, flags=re.S)
+    blocks = [re.sub(r"\s+", " ", each) for each in re.split(r"\n\s*\n|\n(?=- |\d\. |\| )", plain)]
+    return sum(math.ceil(len(each) / COLUMNS) for each in blocks if each.strip())
+
+
+def test_a_core_card_is_short_to_the_first_thing_to_type():
+    core = [card for card in CARDS if card.kind == "core"]
+    long = {card.id: lines for card in core if (lines := lines_to_read(fill_text(card.text, card.params))) > LINES}
+    assert not long
+
+
+def test_answer_cells_say_that_a_variant_s_line_is_left_as_it_is():
+    for card in CARDS:
+        for line in re.findall(r"^\w+ = .*params\(\".*", shipped(card.id)[0].source, re.MULTILINE):
+            assert "  # leave as is" in line or card.id == "capstone-plan", (card.id, line)
 
 
 def test_at_most_a_quarter_rests_on_what_a_worker_measures():

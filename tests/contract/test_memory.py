@@ -33,7 +33,9 @@ def _forgetting(function, forgotten):
 {name} = _forgetting({name}, {forgotten})
 """
 FREE = {  # arguments that may be forgotten: no result depends on them ("unused", perhaps in this variant only, "ratio"
-    # where others grow alike), they follow from others ("tied"), or they are the answer's own or a function
+    # where others grow alike), they follow from others ("tied"), or they are the answer's own or a function. A mesh's
+    # sizes are tied to which ranks hold equal pieces; what the state of `adamw` holds is for the answer to choose, so
+    # no case can call it with another one; `kept` needs the weights in its other variant, which finds out who forgets
     "mfu-waste": {"money_lost usd_per_hour": "unused"},
     "reconcile-ledger": {"block_bytes heads": "unused"},
     "write-adamw": {"adamw state": "own"},

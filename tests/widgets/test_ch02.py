@@ -48,7 +48,7 @@ def test_the_column_grows_copy_by_copy_and_turns_red_above_the_memory():
     for steps, height in enumerate(heights):
         picture = ch02.draw_stack(13 * BILLION, steps=steps)
         assert (f'stroke="{VERMILION}" stroke-width="2.6"' in picture.svg()) == (height > 80e9), steps
-        assert f"13 B: {bytes_text(height)} against H100 SXM" in picture.alt
+        assert f"13B: {bytes_text(height)} against H100 SXM" in picture.alt
 
 
 @each_of("recipe", ch02.RECIPES)

@@ -87,7 +87,7 @@ def test_controls_read_with_their_unit_and_label(notebook):
     )
     inputs = explorer.inputs
     assert inputs["params"].description == "parameters"
-    assert inputs["params"].label == "70 B"
+    assert inputs["params"].label == "70B"
     assert {name: type(widget).__name__ for name, widget in inputs.items()} == {
         "params": "SelectionSlider",
         "gpu": "Dropdown",

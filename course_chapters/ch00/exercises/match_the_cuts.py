@@ -27,6 +27,13 @@ SENT = """- `all_reduce`: add up the tensors of all ranks; every rank gets the s
 - `ring`: pass blocks of keys and values around all ranks
 - `all_to_all`: every rank sends something different to every other rank"""
 
+SPLIT = """- `data`: the batch
+- `sharded`: the batch and, between uses, the weights, gradients and optimizer state
+- `tensor`: every weight matrix
+- `pipeline`: the stack of layers
+- `context`: the sequence, attention included
+- `expert`: the feed-forward layers"""
+
 CARD = Card(
     id="match-the-cuts",
     chapter="00",
@@ -34,9 +41,7 @@ CARD = Card(
     text=f"""Match each of the six strategies to the property that makes it possible and to its communication. Write
 `matches()`: it returns a dictionary from each strategy to a pair (letter of the property, communication).
 
-- **What each strategy splits:** `data` the batch; `sharded` the batch and, between uses, the weights, gradients and
-  optimizer state; `tensor` every weight matrix; `pipeline` the stack of layers; `context` the sequence, attention
-  included; `expert` the feed-forward layers.
+- **Strategies:** `data`, `sharded`, `tensor`, `pipeline`, `context` and `expert`.
 - **Communication:** `all_reduce`, `all_gather + reduce_scatter`, `send_recv`, `ring` or `all_to_all`. One of the five
   is used twice.
 - A row counts if both halves are right. A letter used twice counts for neither row.
@@ -44,6 +49,8 @@ CARD = Card(
 Properties, each used once:
 
 {{{{options}}}}
+
+{folded("What each strategy splits", SPLIT)}
 
 {folded("What each communication sends", SENT)}""",
     **Worth(points=3, minutes=5, difficulty=2, importance=4),

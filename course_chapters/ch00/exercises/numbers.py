@@ -4,7 +4,17 @@ cases."""
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from course_chapters.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS, core_minutes, reading_minutes, usd_text
+from course_chapters.running_example import (
+    DEADLINE,
+    GPUS,
+    MFU,
+    PARAMS,
+    TOKENS,
+    core_minutes,
+    reading_minutes,
+    usd_text,
+    whole_hours,
+)
 from course_lib.cluster import collectives
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.units import (
@@ -22,7 +32,6 @@ from course_lib.estimate.units import (
     percent_text,
 )
 
-CHAPTER_MINUTES = 25  # for the core of this chapter, a promise
 H100 = facts.device("H100 SXM")
 LABELED = (
     "Transformer (big)",
@@ -151,9 +160,9 @@ def _cost() -> float:
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
     "link_tokens": lambda: f"{SEQ:,} tokens",
-    "minutes": lambda: f"{CHAPTER_MINUTES} minutes",
     "core_minutes": lambda: core_minutes("00"),
     "reading_minutes": lambda: reading_minutes("00"),
+    "whole_hours": lambda: whole_hours("00"),
     "params": lambda: number_text(PARAMS),
     "tokens": lambda: number_text(TOKENS),
     "gpus": lambda: str(GPUS),

@@ -46,22 +46,17 @@ wall at all. A fix for one wall is useless if another remains.
 
 {folded("The keys of the dictionary `job`, in bytes, FLOP/s, seconds and tokens", _KEYS)}
 
-A load is what the job needs divided by what it has. A load above 1 is a wall; exactly 1 still fits. Count 6 FLOP per
-parameter and token, and assume perfect scaling.
+- A **load** is what the job needs divided by what it has. Above 1 it is a wall; exactly 1 still fits. Count 6 FLOP per
+  parameter and token, and assume perfect scaling.
+- Three loads: **memory**, state on one GPU at {{{{bytes_per_param}}}} bytes per parameter over its memory minus the
+  reserve; **compute**, seconds of one step over `step_s`; **deadline**, seconds of the run over `deadline_s`.
+- Return `(wall, fix, gpus)`. `wall` is the name of the heaviest load, or `"none"` if no load is above 1. `gpus` is how
+  many GPUs are in use after the fix.
+- `fix` is the first of these, from cheap to expensive, that **by itself leaves no wall at all**: `"nothing"`;
+  `"shard state"`; `"longer deadline"`, which becomes `latest_s`, if that is not `None`; `"more GPUs"`, which shards the
+  state and uses the fewest GPUs that leave no wall, while the deadline stays as it was.
 
-- **memory**: state on one GPU, at {{{{bytes_per_param}}}} bytes per parameter, divided by its memory minus the reserve;
-- **compute**: seconds of one step divided by `step_s`;
-- **deadline**: seconds of the run divided by `deadline_s`.
-
-Return `(wall, fix, gpus)`. `wall` is the name of the heaviest load, or `"none"` if no load is above 1. `fix` is the
-first of these that, **by itself, leaves no wall at all**; the list is ordered from cheap to expensive:
-
-1. `"nothing"`;
-2. `"shard state"`;
-3. `"longer deadline"`: it becomes `latest_s`, if that is not `None`;
-4. `"more GPUs"`: shard the state and use the fewest GPUs that leave no wall; the deadline stays as it was.
-
-`gpus` is how many GPUs are in use after the fix. You see five jobs; grading adds 200 unseen ones.""",
+You see five jobs; grading adds 200 unseen ones.""",
     hints=(
         "What should you compute first: the fix, or the three loads of a job?",
         "Write `loads(job)` once. A fix is a changed copy of the job; try the four in order and stop at the first "

@@ -53,8 +53,8 @@ CARD = Card(
 memory. The stack is cut into segments of consecutive layers:
 
 - The forward pass keeps only the input of each segment's first layer.
-- The backward pass takes the segments from last to first. It recomputes everything inside the current segment, and then
-  frees that segment's input and inside.
+- The backward pass takes the segments from last to first. It recomputes only the insides of the segment's layers,
+  then frees them and its input.
 - Layer i has an input of `inputs[i]` bytes and `inner[i]` bytes inside (what a plain forward pass would keep, without
   its input).
 

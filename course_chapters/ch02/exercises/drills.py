@@ -23,7 +23,7 @@ def _model(name: str) -> dict[str, Any]:
     }
 
 
-def _models(*names: str, **others: tuple[Any, ...]) -> Vary:
+def _models(*names: str, **others: tuple[object, ...]) -> Vary:
     """A variant that draws one of these models, and each other parameter from its choices."""
     return lambda draw: {**_model(draw.choice(names)), **pick(**others)(draw)}
 

@@ -78,7 +78,7 @@ def titan_runs() -> list[Reading]:
         words = f"{gpus} × {row['hardware'].split()[0]}" + ", compiled" * compiled
         predicted, terms = frameworks.predicted_bytes("torchtitan", run), frameworks.peak_terms("torchtitan", run)
         measured = float(row["peak_memory_gib"]) * GiB
-        found.append(Reading(words, run.batch, run.seq, checkpointing, measured, predicted, terms))
+        found.append(Reading(words, int(run.batch), int(run.seq), checkpointing, measured, float(predicted), terms))
     return found
 
 

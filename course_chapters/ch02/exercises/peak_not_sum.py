@@ -51,7 +51,7 @@ def training_log(draw: random.Random, layers: int, form: str, unit: int = 2**20)
     return as_events(blocks) if form == "events" else draw.sample(blocks, len(blocks))
 
 
-def event(time: float, what: str, block: Mapping[str, Any]) -> dict[str, Any]:
+def event(time: float, what: str, block: Mapping[str, object]) -> dict[str, Any]:
     """A row of a log of events: what happens to a block at a time, "alloc" or "free"."""
     keys = ("name", "kind", "bytes") if what == "alloc" else ("name",)
     return {"time": time, "what": what, **{key: block[key] for key in keys}}

@@ -25,7 +25,7 @@ def own_checkpoint() -> Iterator[None]:
     """Within: `torch.utils.checkpoint` raises SwitchedOff, under whatever name it was imported."""
     import torch.utils.checkpoint as ready
 
-    def off(*_: Any, **__: Any) -> None:
+    def off(*_: object, **__: object) -> None:
         from course_chapters.ch02.exercises.probes import SwitchedOff
 
         raise SwitchedOff("torch.utils.checkpoint is what this exercise asks you to write, so it is switched off here.")
@@ -73,7 +73,7 @@ def plain_call(function: Any, *inputs: Any) -> Any:
     return function(*inputs)
 
 
-def as_streams(out: Any) -> list[Any]:
+def as_streams(out: object) -> list[Any]:
     """What a segment returned, as the next one's inputs."""
     return list(out) if isinstance(out, (tuple, list)) else [out]
 
@@ -155,7 +155,7 @@ class OutOfMemory(RuntimeError):
 
 
 @contextlib.contextmanager
-def device_of(most: float, *there: Any) -> Iterator[Any]:
+def device_of(most: float, *there: object) -> Iterator[Any]:
     """Within: torch can allocate `most` bytes in addition to what is `there`; more raises OutOfMemory."""
     from course_lib.model.accounting import Accounting
 
@@ -223,7 +223,7 @@ def static_model(spec: Mapping[str, Any], one_buffer: bool) -> Any:
 
     passes = [0]  # forward passes so far; the last one owns the buffer
 
-    def check(number: int, _: Any) -> None:
+    def check(number: int, _: object) -> None:
         if number != passes[0]:
             raise OutOfMemory(
                 f"the activations of forward pass {number} are gone: the device has room for one pass, and pass "
@@ -237,7 +237,7 @@ def static_model(spec: Mapping[str, Any], one_buffer: bool) -> Any:
             self.layers = nn.ModuleList(nn.Linear(spec["width"], spec["width"]) for _ in range(spec["depth"]))
             self.head = nn.Linear(spec["width"], spec["words"], bias=False)
 
-        def forward(self, tokens: Any) -> Any:
+        def forward(self, tokens: object) -> Any:
             x = self.table(tokens)
             if one_buffer and torch.is_grad_enabled():
                 passes[0] += 1

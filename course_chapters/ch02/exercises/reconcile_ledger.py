@@ -32,19 +32,12 @@ CARD = Card(
     answers=("kept_bytes", "block_bytes"),
     text="""Account for every byte that a real block keeps for its backward pass, first from a list of saved tensors and
 then from a formula of your own. The block is LayerNorm, attention, LayerNorm and an MLP of two matrices with a GELU
-between them, with residual connections and no dropout. Its attention {{attention_words}}. The block has run once; this
-lists what autograd saved:
+between them, with residual connections and no dropout. Its attention {{attention_words}}.
 
-```python
-rows = saved_rows(batch={{batch}}, seq={{seq}}, hidden={{hidden}}, heads={{heads}}, ffn={{ffn}},
-    attention="{{attention}}")
-```
-
-Each row is one saved tensor: `"group"` (the part of the block that saved it: `"norm1"`, `"attention"`, `"norm2"` or
-`"mlp"`), `"shape"`, `"dtype"`, `"storage"` (rows with the same number share memory), `"nbytes"` (of that whole storage,
-which stays alive while any part of it is needed) and `"parameter"` (true for a weight or bias, which is in memory
-anyway).
-
+- `saved` in the cell below lists what autograd saved. Each row is one tensor: `"group"` (who saved it: `"norm1"`,
+  `"attention"`, `"norm2"` or `"mlp"`), `"shape"`, `"dtype"`, `"storage"` (rows with the same number share memory),
+  `"nbytes"` (of that whole storage, which stays alive while any part of it is needed) and `"parameter"` (true for a
+  weight or bias, which is in memory anyway).
 - `kept_bytes(rows)`: a dictionary from each group in the rows to the bytes it keeps **for the backward pass**. Leave
   out parameters; count each storage once, under the group that saved it first. Exact.
 - `block_bytes(batch, seq, hidden, heads, ffn, size)`: the bytes that this block keeps, with `size` bytes per number (4

@@ -6,7 +6,7 @@ from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
-from course_grader.exercises.snippets import CLOSE, functions, memory_of
+from course_grader.exercises.snippets import CLOSE, folded, functions, memory_of
 
 TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 MOMENTS = {"sgd": 0, "momentum": 1, "lion": 1, "adamw": 2}  # numbers that an optimizer keeps for each parameter
@@ -34,6 +34,15 @@ def _state_variant(draw: random.Random) -> Mapping[str, Any]:
     )
 
 
+KEYS = """| key | is |
+|---|---|
+| `"weights"` | the weights that the passes use |
+| `"grads"` | the gradients as the backward pass leaves them |
+| `"main_grads"` | a second copy of the gradients, used for summing |
+| `"master"` | the copy of the weights that the optimizer updates; with `None` it updates the weights themselves |
+| `"optimizer"` | numbers kept per parameter: two for `"adamw"`, one for `"momentum"` and `"lion"`, none for `"sgd"` |
+| `"moments"` | the data type of those numbers |"""
+
 CARD = Card(
     id="state-of-a-plan",
     chapter="02",
@@ -43,14 +52,7 @@ CARD = Card(
     text=f"""Compute how many bytes each bucket of training state needs under a given plan, and the largest model that
 fits. A plan lists each copy and its data type; `None` means that there is no such bucket: it takes 0 bytes.
 
-| key of the plan | meaning |
-|---|---|
-| `"weights"` | the weights that the passes use |
-| `"grads"` | the gradients as the backward pass leaves them |
-| `"main_grads"` | a second copy of the gradients, used for summing |
-| `"master"` | the copy of the weights that the optimizer updates; with `None` it updates the weights themselves |
-| `"optimizer"` | numbers kept per parameter: two for `"adamw"`, one for `"momentum"` and `"lion"`, none for `"sgd"` |
-| `"moments"` | the data type of those numbers |
+{folded("The keys of the dictionary `plan`", KEYS)}
 
 - `state_buckets(params, plan)` returns the **bytes** of `"weights"`, `"grads"`, `"main_grads"`, `"master"` and
   `"moments"` as a dictionary.

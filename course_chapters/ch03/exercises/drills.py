@@ -17,7 +17,7 @@ def _device(draw: random.Random) -> dict[str, Any]:
     return rates(draw.choice(DEVICES))
 
 
-def _memory(**others: tuple[Any, ...]) -> Vary:
+def _memory(**others: tuple[object, ...]) -> Vary:
     """A variant that draws each parameter from its choices, and the bandwidth of a device's memory."""
     return lambda draw: {**pick(**others)(draw), "bandwidth": _device(draw)["bandwidth"]}
 

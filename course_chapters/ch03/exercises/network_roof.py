@@ -70,16 +70,15 @@ CARD = Card(
     title="The third roof",
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     answers=("three_roofs",),
-    text=f"""Find which of three roofs limits a piece of work. The bytes sent over a wire are not the bytes that pass
-through memory, so each piece of work has **two** intensities. Write `three_roofs(flop, memory_bytes, network_bytes,
-flops, bandwidth, network)`.
+    text=f"""Write `three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network)`, which finds the roof
+that limits a piece of work. The bytes sent over a wire are not the bytes that pass through memory, so each piece of
+work has **two** intensities.
 
 - It returns the pair `(attainable, bound)`: the FLOP/s that this work can reach at most with perfect overlap, and the
   roof that binds: `"compute"`, `"memory"` or `"network"`.
 - `network` is the wire's rate in bytes per second, {{{{kind_words}}}}. `network_bytes` may be 0.
 - The visible cases are twelve pieces of work on one {{{{device}}}} with {{{{flops:tflops}}}} and
-  {{{{bandwidth:gbps}}}}. The wire differs from case to case. The next chapters explain the amounts sent. Grading adds
-  unseen cases.
+  {{{{bandwidth:gbps}}}}, each with a wire of its own. Grading adds unseen cases.
 
 {folded('The twelve cases, also in `params("network-roof").cases`', "{{table}}")}
 

@@ -17,7 +17,7 @@ GPU_MINUTES = 10  # a rented GPU: start it, measure, read, and a repeat
 SIDES = (16, 20, 28)  # of a TPU v5p pod
 
 
-def _rate(nbytes_per_s: float) -> str:
+def _gigabytes_per_s(nbytes_per_s: float) -> str:
     return f"{number_text(nbytes_per_s / GB)} GB/s"
 
 
@@ -42,7 +42,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     **opening("03"),
     # the device
     "h100_peak": lambda: rate_text(H100.dense_flops),
-    "h100_bandwidth": lambda: _rate(H100.bandwidth),
+    "h100_bandwidth": lambda: _gigabytes_per_s(H100.bandwidth),
     "h100_ridge": lambda: number_text(roofline.ridge(H100.dense_flops, H100.bandwidth)),
     "h100_sms": lambda: number_text(facts.chip("H100 SXM").sms),
     "h100_ceiling": lambda: percent_text(facts.ceiling("H100 SXM").share),
@@ -61,11 +61,13 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "tokens_link": lambda: f"{_least_tokens('link'):,}",
     "tokens_network": lambda: f"{_least_tokens('network'):,}",
     "plan_step": lambda: number_text(GPUS * _least_tokens("network")),
-    "link_one": lambda: _rate(H100.link_one_way),
-    "link_both": lambda: _rate(H100.link_both_ways),
-    "adapter_one": lambda: _rate(H100.network_one_way),
+    "link_one": lambda: _gigabytes_per_s(H100.link_one_way),
+    "link_both": lambda: _gigabytes_per_s(H100.link_both_ways),
+    "adapter_one": lambda: _gigabytes_per_s(H100.network_one_way),
     "adapter_gbit": lambda: f"{H100.network_one_way * 8 / 1e9:g} Gb/s",
-    "server_adapters": lambda: _rate(facts.topology("DGX H100 server").devices("server") * H100.network_one_way),
+    "server_adapters": lambda: _gigabytes_per_s(
+        facts.topology("DGX H100 server").devices("server") * H100.network_one_way
+    ),
     "llama_over": lambda: f"{roofline.levels('Llama 3 cluster')[-1].oversubscription:g} : 1",
     "drop_fair": lambda: f"{number_text(_drop(H100.link_one_way))} ×",
     "v5p_peak": lambda: rate_text(V5P.dense_flops),

@@ -18,7 +18,7 @@ def own_optimizer() -> Iterator[None]:
     """Within: `torch.optim` says that it is what the exercise asks for."""
     import torch.optim as ready
 
-    def off(*_: Any, **__: Any) -> None:
+    def off(*_: object, **__: object) -> None:
         raise RuntimeError("torch.optim is what this exercise asks you to write, so it is switched off here.")
 
     before = ready.Optimizer.__init__
@@ -79,7 +79,7 @@ def trajectory(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"parameters": after, "state": _tensors(states), "spoilt": spoilt}
 
 
-def _tensors(value: Any) -> list[Any]:
+def _tensors(value: object) -> list[Any]:
     """The tensors in nested dictionaries and lists."""
     if isinstance(value, Mapping):
         value = list(value.values())

@@ -72,7 +72,7 @@ def _tensor_parallel() -> float:
 def _context_parallel() -> float:
     """Bytes a rank sends when keys and values of a sequence go round eight ranks, forward, and twice that backward."""
     shape = facts.model("llama3-70b")
-    return shape.layers * ring_traffic(SEQ, shape.kv_heads, shape.head_dim, TP).nbytes
+    return float(shape.layers * ring_traffic(SEQ, shape.kv_heads, shape.head_dim, TP).nbytes)
 
 
 def _expert_parallel() -> float:

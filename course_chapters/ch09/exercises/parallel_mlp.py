@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, mlp
 from course_grader.exercises import Card, Worth
+from course_grader.exercises.snippets import folded
 
 KINDS: Mapping[str, Mapping[str, str]] = {
     "gelu": {
@@ -29,25 +30,25 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
+BUGGY = """```python
+{{buggy}}
+```"""
 
 CARD = Card(
     id="parallel-mlp",
     chapter="09",
     title="An MLP with one all-reduce per pass",
-    text="""Write `parallel_mlp(comm, x, weights)`, which computes {{mlp}} over N ranks with the least communication.
-`weights` is a dictionary of this rank's pieces: {{shards}}.
+    text=f"""Write `parallel_mlp(comm, x, weights)`, which computes {{{{mlp}}}} over N ranks with the least
+communication. `weights` is a dictionary of this rank's pieces: {{{{shards}}}}.
 
 A compiler for tensor parallelism communicated between the two products, where no communication is needed
-(*Lightning-AI/ lightning-thunder, issue 594, 2024*). Every number is right, forward and backward:
+(*Lightning-AI/lightning-thunder, issue 594, 2024*). Every number is right, forward and backward.
 
-```python
-{{buggy}}
-```
+{folded("What the compiler wrote", BUGGY)}
 
-`x` (batch, seq, hidden) is the same on every rank.
-
+- `x` (batch, seq, hidden) is the same on every rank.
 - **Values:** as in one process with the whole weights: `y` on every rank, and after `y.backward(…)` the gradients of
-  `x`, of this rank's pieces{{and_bias}}.
+  `x`, of this rank's pieces{{{{and_bias}}}}.
 - **Bytes:** **one all-reduce of a tensor like `x` in the forward pass and one in the backward pass**, as many bytes as
   rings send.
 - Weights are never sent, and no rank holds a tensor of (batch, seq, ffn).""",

@@ -97,11 +97,11 @@ def pair(answers: Any, case: Any, comm: Any = None) -> Any:
     return {**found, "grad": leaf.grad, "touched": touched}
 
 
-def _differentiable(out: Any) -> bool:
+def _differentiable(out: object) -> bool:
     return bool(getattr(out, "requires_grad", False))
 
 
-def _detached(value: Any) -> Any:
+def _detached(value: object) -> Any:
     return value.detach() if hasattr(value, "detach") else value
 
 

@@ -45,10 +45,9 @@ CARD = Card(
     text=f"""Repair the function below: its 1F1B schedule is correct, and yet it hangs as soon as sends are not
 buffered.
 
-A pipeline on two nodes hung. Its owner printed what each rank was about to do: both were waiting for their send to
-finish before they could receive. Swapping send and receive on the odd ranks moved the deadlock elsewhere
-(*pytorch/pytorch, issue 172668, January 2026*). A send may block until its receive is called (*NVIDIA/nccl, issue
-783*), and in 1F1B a rank sends an activation forward while its neighbor sends a gradient back.
+A send may block until its receive is called (*NVIDIA/nccl, issue 783*), and in 1F1B a rank sends an activation forward
+while its neighbor sends a gradient back. Swapping both on odd ranks moved the deadlock elsewhere (*pytorch/pytorch,
+issue 172668, January 2026*).
 
 {folded("The function, which runs wherever one message is buffered", HANGING)}
 

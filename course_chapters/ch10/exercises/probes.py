@@ -11,7 +11,7 @@ from course_grader.exercises.probes import unless_open
 MOST = 20_000  # operations that may come back; exercises ask for a few hundred
 
 
-def _rows(answer: Callable[..., Any], sizes: tuple[Any, ...]) -> Any:
+def _rows(answer: Callable[..., object], sizes: tuple[object, ...]) -> Any:
     """The rows for these sizes; only a count where there are far too many operations."""
     given = answer(*sizes)
     given = getattr(given, "rows", given)  # a schedule of the library

@@ -19,8 +19,7 @@ COMPLAINTS: Mapping[str, str] = {
     "empty": "there is no operation at all",
     "wrong rank": "an operation is in the row of a rank that does not hold its stage",
     "duplicate": "an operation occurs twice",
-    "missing": "some stage lacks the forward or the backward of some micro-batch, or has one of a micro-batch that is "
-    "not among 0 … `microbatches` − 1",
+    "missing": "a stage lacks a micro-batch's forward or backward, or has one not among 0 … `microbatches` − 1",
     "order": "on some rank a backward comes before its own forward",
     "deadlock": "every row is in order, but the ranks wait for each other's results in a cycle",
     "memory": "it runs, but some rank holds more than `limit` micro-batches between forward and backward at once",
@@ -30,12 +29,10 @@ CARD = Card(
     id="schedule-validator",
     chapter="10",
     title="What is wrong with it?",
-    text=f"""Write `complaint(rows, microbatches, limit)`, which says what is wrong with a schedule. The autograder of a
-public course compared each entry of a learner's schedule with the right one; one schedule was an empty list, there was
-nothing to compare, and it passed.
+    text=f"""Write `complaint(rows, microbatches, limit)`, which says what is wrong with a schedule. An autograder that
+compared a learner's schedule with the right one, entry by entry, passed an empty list.
 
-{ROWS} Stage s is on rank s, so there are as many stages as rows. Return `"ok"`, or the **first** of these words that is
-true:
+{ROWS} Stage s is on rank s, so there are as many stages as rows. Return `"ok"`, or the first of these that is true:
 
 {causes_text(COMPLAINTS)}
 

@@ -18,24 +18,19 @@ CARD = Card(
     title="The communication term of a step",
     text="""Write `communication_seconds(model, layout, wires)`, the term that a planner adds to the compute time of a
 step. It returns the seconds that one GPU communicates on each axis, as a dictionary with `tp`, `cp`, `pp` and `dp`.
-Your term then predicts six published step times.
 
-- `model` has `layers`, `hidden`, `kv` (width of the keys), `length` (tokens of a sequence) and `parameters`. `layout`
-  has the sizes `tp`, `cp`, `pp`, `dp`, then `micro` (sequences of a micro-batch), `micro_batches` (of a step) and
-  `recompute` (True: everything is recomputed).
-- `wires` gives the bytes per second of one GPU for each axis. Numbers have 2 bytes. Ignore latency and overlap. A group
-  of one rank takes 0 s.
+- `model` has `layers`, `hidden`, `kv` (width of the keys), `length` (tokens of a sequence) and `parameters`; `layout`
+  has `tp`, `cp`, `pp`, `dp`, `micro` (sequences of a micro-batch), `micro_batches` (of a step) and `recompute` (True:
+  everything). `wires` has the bytes per second of one GPU for each axis.
 - **tp**: in each of the GPU's layers, 4 ring all-reduces of its activations (micro × length / cp × hidden) for each
   micro-batch; 6 with `recompute`.
 - **cp**: in each of its layers and for each micro-batch, the keys and values of the whole micro-batch (their width is
   cut by tp) are gathered twice, and their gradients reduce-scattered once.
-- **pp**: for each micro-batch, a stage sends its activations forward once and a gradient of the same size backward
-  once.
-- **dp**: {{means}}. They are the GPU's share of the parameters, which tp and pp cut. The ring has **dp × cp** ranks,
-  even where dp is 1, because the ranks of a cp group hold the same weights.
-
-A ring all-gather or reduce-scatter of S bytes among n ranks takes (n − 1) / n × S / wire, a ring all-reduce twice as
-long.""",
+- **pp**: for each micro-batch, a stage sends its activations forward once and an equal gradient backward once.
+- **dp**: {{means}}, the GPU's share of the parameters, which tp and pp cut. The ring has **dp × cp** ranks, even where
+  dp is 1, because the ranks of a cp group hold the same weights.
+- Numbers have 2 bytes. A ring all-gather or reduce-scatter of S bytes among n ranks takes (n − 1) / n × S / wire, an
+  all-reduce twice as long, and one rank 0 s. Ignore latency and overlap.""",
     **Worth(points=12, minutes=25, difficulty=4, importance=5),
     hints=(
         "How many layers does a GPU hold? How many tokens of a micro-batch? Which axes cut neither?",

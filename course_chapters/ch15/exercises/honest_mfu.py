@@ -36,9 +36,8 @@ CARD = Card(
     chapter="15",
     title="An honest MFU, or none",
     text=f"""Write `honest_mfu(run)`, which computes the MFU from the raw steps of a log, or says why the log does not
-allow one. A user of nanoGPT saw an MFU of 104 % on an H100 (*karpathy/nanoGPT, pull request 464, March 2024*), and a
-reader of another log computed 24 % where 46 % was printed (*foundation-model-stack/fms-fsdp, issue 89, May 2024*). Each
-used the wrong peak.
+allow one. With the wrong peak, a log showed 104 % on an H100 (*karpathy/nanoGPT, pull request 464, March 2024*), and a
+reader of another computed 24 % where 46 % was printed (*foundation-model-stack/fms-fsdp, issue 89, May 2024*).
 
 {folded("The keys of the dictionary `run`", _RUN)}
 

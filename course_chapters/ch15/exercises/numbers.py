@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from course_chapters.running_example import core_minutes, reading_minutes, usd_text
+from course_chapters.running_example import core_minutes, reading_minutes, usd_text, whole_hours
 from course_lib.estimate import compute, facts
 from course_lib.estimate.facts import scaling
 from course_lib.estimate.units import MINUTE, duration_text, number_text, percent_text
@@ -96,6 +96,7 @@ def last_of(key: str) -> str:
 NUMBERS: Mapping[str, Callable[[], str]] = {
     "core_minutes": lambda: core_minutes("15"),
     "reading_minutes": lambda: reading_minutes("15"),
+    "whole_hours": lambda: whole_hours("15"),
     # what was recorded
     "runs": lambda: str(len(runs())),
     "machines": lambda: " and ".join(

@@ -6,6 +6,7 @@ from typing import Any
 from course_chapters.ch17.exercises.probes import planned
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, ListOf
+from course_grader.exercises.snippets import folded
 from course_lib.operate.capstone.task import CHANGES
 
 JOBS = (  # model, cluster, tokens of a sequence, sequences, billions of tokens, days, dollars, failure log, change
@@ -25,30 +26,37 @@ def _task(row: tuple[Any, ...]) -> Mapping[str, Any]:
     return {**dict(zip(names, row, strict=True)), "means": CHANGES[row[-1]]}
 
 
+REASON = """`reasons` is a dictionary from each of `tp`, `cp`, `pp` and `dp` to (breaks, number, stops, lines), of
+`other = capstone.neighbor(plan, axis, task)`: the plan without this axis or, if unused, with two ranks on it.
+
+- `breaks`: the first of its `problems`, or "nothing";
+- `number`: its GB for "memory", dollars for "budget", GPUs for "devices", else days;
+- `stops`: the GPUs that stop there with a lost server, max(8, tp · cp) · pp;
+- `lines`: of code that the axis needs, `capstone.code_of(axis)`.
+
+An axis has no reason if, without it, no bound breaks and the run takes no longer."""
+
 CARD = Card(
     id="capstone-plan",
     chapter="17",
     title="Capstone: plan the run, defend it, survive a change",
-    text="""Plan a run in `my_plan()`, and again after a change in `after_the_change()`; each returns (plan, defense).
+    text=f"""Plan a run in `my_plan()`, and again after a change in `after_the_change()`; each returns (plan, defense).
 No plan printed in the course fits this job, and the change breaks the plan that you make first.
 
-**Your task:** train {{model}} on {{cluster}} for {{billions}} billion tokens in steps of {{sequences}} sequences of
-{{seq}} tokens, within {{days}} days and {{usd:usd}}, failures included. **The change:** {{change}}. {{means}}
+**Your task:** train {{{{model}}}} on {{{{cluster}}}} for {{{{billions}}}} billion tokens in steps of {{{{sequences}}}}
+sequences of {{{{seq}}}} tokens, within {{{{days}}}} days and {{{{usd:usd}}}}, failures included. **The change:**
+{{{{change}}}}. {{{{means}}}}
 
 - *Plan*: a dictionary with any of `tp`, `cp`, `pp`, `dp`, `zero`, `microbatches`, `virtual` (1 where missing),
-  `recompute` ("none", "selective", "full"), `without` (a list of servers to leave out), `checkpoint_minutes`; where the
-  change allows it, `sequences` and `tokens`. It uses the first servers that are not left out.
-- *Failures*: `print(task.log)` shows a month; the servers in use fail as often as they did there.
-- *Defense*: `memory` (GB), `days`, `usd`, and `binding`: the cause with the most seconds of a step, but for `matmul`
-  and `attention`. The first also has `reasons`, and `weak`: what has more than half of the failures ("server 3",
-  "switch 1" or "none").
-- *Reasons*: for each of `tp`, `cp`, `pp` and `dp` (breaks, number, stops, lines). Take
-  `other = capstone.neighbor(plan, axis, task)`, the plan without this axis or, if you do not use it, with two ranks on
-  it. `breaks` is the first of its `problems` or "nothing". `number` is its GB for "memory", dollars for "budget", GPUs
-  for "devices", else days. `stops` counts the GPUs that stop there with a lost server, max(8, tp · cp) · pp. `lines` is
-  `capstone.code_of(axis)`. An axis that can go without breaking a bound or taking longer has no reason.
-- `capstone.assess(plan, task)` gives the numbers; a defense may be off by 2 %. The library's searches are off.""",
-    **Worth(points=20, minutes=45, difficulty=4, importance=5),
+  `recompute` ("none", "selective", "full"), `without` (servers to leave out; the first others are used) and
+  `checkpoint_minutes`; where the change allows it, `sequences` and `tokens`. `print(task.log)` shows a month of
+  failures, and servers go on failing as they did there.
+- *Defense*: `memory` (GB), `days`, `usd`, and `binding`, the cause with the most seconds of a step but for `matmul` and
+  `attention`. The first also has `weak`, what has more than half of the failures ("server 3", "switch 1" or "none"),
+  and `reasons`. Numbers may be off by 2 %. `capstone.assess(plan, task)` gives them; the library's searches are off.
+
+{folded("The reason for each axis, used or not, in four numbers", REASON)}""",
+    **Worth(points=20, minutes=35, difficulty=4, importance=5),
     hints=(
         "Which bound does full sharding over all GPUs break first? And which servers stop the job most often?",
         "Count the log's failures by server and by switch, and leave the weak part out. Then add one axis at a time to "

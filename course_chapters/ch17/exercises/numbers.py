@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from course_chapters.ch17 import diagnosis
+from course_chapters.ch17 import diagnosis, mechanisms, rubric
 from course_chapters.running_example import GPUS, PARAMS, TOKENS, opening, reading, usd_text
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.running_plan import CONVENTION, SHARDED, STATE_BYTES
@@ -22,7 +22,7 @@ LONG_CP = {"cp": 8, "dp": 8, "zero": 3, "microbatches": 64}
 @cache
 def of(name: str, slower: float = 1.0) -> Assessed:
     """One of the chapter's plans on the course's task, with a network that is so many times slower."""
-    plans = {name: one.plan for name, one in capstone.exemplars().items()} | {"sharded": SHARDED, "long cp": LONG_CP}
+    plans = {name: one.plan for name, one in rubric.exemplars().items()} | {"sharded": SHARDED, "long cp": LONG_CP}
     return assess(plans[name], replace(COURSE, across_share=1 / slower))
 
 
@@ -89,13 +89,13 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "tp_far": lambda: _ratio("TP", "across"),
     "pp_far": lambda: _ratio("PP", "across"),
     "fsdp_times": lambda: number_text(rows()["FSDP"].sent / rows()["DP"].sent),
-    "pipeline_times": lambda: number_text(capstone.conflict("ZeRO-3", "pipeline").times),
-    "hsdp_times": lambda: number_text(capstone.conflict("ZeRO-3", "replicas").times, 2),
+    "pipeline_times": lambda: number_text(mechanisms.conflict("ZeRO-3", "pipeline").times),
+    "hsdp_times": lambda: number_text(mechanisms.conflict("ZeRO-3", "replicas").times, 2),
     "bytes_factor": lambda: number_text(rows()["TP"].sent / rows()["PP"].sent),
     "lost_gpus": lambda: str(capstone.changed(COURSE, "lost server").gpus),
-    "lines": lambda: str(len(capstone.LINES)),
-    "cells": lambda: str(len(capstone.matrix())),
-    "fighting": lambda: str(sum(cell.fights for cell in capstone.matrix().values())),
+    "lines": lambda: str(len(rubric.LINES)),
+    "cells": lambda: str(len(mechanisms.matrix())),
+    "fighting": lambda: str(sum(cell.fights for cell in mechanisms.matrix().values())),
     # plans
     "good_step": lambda: duration_text(of("good").seconds),
     "good_days": lambda: f"{of('good').days:.1f} days",
@@ -104,7 +104,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "good_usd": lambda: usd_text(round(of("good").usd, -3)),
     "good_tokens": lambda: f"{COURSE.tokens / of('good').days / DAY:,.0f} tokens per second",
     "broken_memory": lambda: bytes_text(of("broken").memory),
-    "broken_claim": lambda: bytes_text(capstone.exemplars()["broken"].claims["memory"]),
+    "broken_claim": lambda: bytes_text(rubric.exemplars()["broken"].claims["memory"]),
     "wasteful_longer": lambda: percent_text(of("wasteful").seconds / of("good").seconds - 1, 2),
     "wasteful_saved": lambda: bytes_text(of("good").memory - of("wasteful").memory),
     "sharded_step": lambda: duration_text(of("sharded").seconds),

@@ -53,7 +53,7 @@ Example: {{billions}}B parameters on {{gpus}} GPUs, {{micro_batches}} micro-batc
     ),
     answers=("sharding_and_replicas", "recompute_and_tensor"),
     allowed="plain Python; the library's conflict matrix is switched off.",
-    hides=("course_lib.operate.capstone.conflicts:conflict", "course_lib.operate.capstone.conflicts:matrix"),
+    hides=("course_chapters.ch17.mechanisms:conflict", "course_chapters.ch17.mechanisms:matrix"),
     params={"billions": 70, "gpus": 64, "micro_batches": 8},
     vary=_vary_fight,
     needs=("02", "05", "08", "09", "13"),

@@ -16,6 +16,7 @@ from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import dtype_bytes
 from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.memory.shapes import shape as shape_of
+from course_lib.estimate.units import Numeric
 
 LOSSES = ("paper", "plain", "fused")
 
@@ -62,13 +63,13 @@ class Term:
     split them."""
 
     name: str
-    elements: Any
+    elements: Numeric
     bytes_each: float
-    ways: Any = 1
+    ways: Numeric = 1
     redo: str = "layer"  # what recomputes it: "core", "norm" or "mlp" under selective, "layer" full only, "never"
 
     @property
-    def nbytes(self) -> Any:
+    def nbytes(self) -> Numeric:
         """Bytes on one rank."""
         return self.elements * self.bytes_each / self.ways
 
@@ -89,9 +90,9 @@ def kernels_of(word: str | Kernels) -> Kernels:
 
 
 def layer_terms(
-    shape: Any,
-    batch: Any,
-    seq: Any,
+    shape: object,
+    batch: Numeric,
+    seq: Numeric,
     layout: Layout | None = None,
     *,
     kernels: str | Kernels = "paper",
@@ -110,13 +111,13 @@ def layer_terms(
     wide = dtype_bytes(dtype)
     table = (
         *_attention(one, batch, seq, where, using, wide, dropout),
-        *_mlp(one, batch, seq, where, using, wide, dropout),
+        *_mlp(one, batch * seq / where.cp, where, using, wide, dropout),
     )
     return tuple(term for term in table if term.kept(checkpointing, using.selective))
 
 
 def _attention(
-    one: Shape, batch: Any, seq: Any, where: Layout, using: Kernels, wide: float, dropout: bool
+    one: Shape, batch: Numeric, seq: Numeric, where: Layout, using: Kernels, wide: float, dropout: bool
 ) -> Iterable[Term]:
     tokens, tp, sp = batch * seq / where.cp, where.tp, where.sp_ways
     kv_ways = np.minimum(tp, one.kv_heads)  # with more ranks than key heads, each keeps a copy
@@ -145,8 +146,8 @@ def _attention(
         yield Term("attention.dropout_mask", residual, _mask(using, wide), sp)
 
 
-def _mlp(one: Shape, batch: Any, seq: Any, where: Layout, using: Kernels, wide: float, dropout: bool) -> Iterable[Term]:
-    tokens, tp, sp = batch * seq / where.cp, where.tp, where.sp_ways
+def _mlp(one: Shape, tokens: Numeric, where: Layout, using: Kernels, wide: float, dropout: bool) -> Iterable[Term]:
+    tp, sp = where.tp, where.sp_ways
     residual, inner, fed = tokens * one.hidden, tokens * _inner_width(one), 1.0 if using.fp8 else wide
     yield Term("norm2.input", residual, wide, sp)
     yield from _statistics("norm2", tokens, one, using, sp)
@@ -164,7 +165,7 @@ def _mlp(one: Shape, batch: Any, seq: Any, where: Layout, using: Kernels, wide: 
         yield Term("mlp.dropout_mask", residual, _mask(using, wide), sp)
 
 
-def _inner_width(one: Shape) -> Any:
+def _inner_width(one: Shape) -> Numeric:
     """Numbers of a token inside the MLP; in a mixture, those of all experts that it visits, averaged over the
     layers."""
     if not np.any(one.experts):
@@ -175,8 +176,8 @@ def _inner_width(one: Shape) -> Any:
 
 def outside_terms(
     shape: Any,
-    batch: Any,
-    seq: Any,
+    batch: Numeric,
+    seq: Numeric,
     layout: Layout | None = None,
     *,
     kernels: str | Kernels = "paper",
@@ -207,7 +208,7 @@ def outside_terms(
     return tuple(terms)
 
 
-def _loss_terms(loss: str, logits: Any, wide: float, tp: Any) -> list[Term]:
+def _loss_terms(loss: str, logits: Numeric, wide: float, tp: Numeric) -> list[Term]:
     if loss == "fused":
         return []
     if loss == "paper":
@@ -216,7 +217,7 @@ def _loss_terms(loss: str, logits: Any, wide: float, tp: Any) -> list[Term]:
     return [Term("logits", logits, wide, tp, "never"), *copy, Term("loss.log_probabilities", logits, 4, tp, "never")]
 
 
-def _statistics(name: str, tokens: Any, one: Shape, using: Kernels, ways: Any) -> Iterable[Term]:
+def _statistics(name: str, tokens: Numeric, one: Shape, using: Kernels, ways: Numeric) -> Iterable[Term]:
     if using.statistics:
         yield Term(f"{name}.statistics", tokens * (1 if one.norm == "RMSNorm" else 2), 4, ways)
 
@@ -226,7 +227,7 @@ def _mask(using: Kernels, wide: float) -> float:
 
 
 def _checked(
-    shape: Any, batch: Any, seq: Any, layout: Layout | None, kernels: str | Kernels, checkpointing: str
+    shape: object, batch: Numeric, seq: Numeric, layout: Layout | None, kernels: str | Kernels, checkpointing: str
 ) -> tuple[Shape, Layout, Kernels]:
     from course_lib.estimate.memory.layout_checks import check_fits
 

@@ -6,21 +6,28 @@ from typing import Any
 from course_lib.estimate.memory.activation_terms import Term, kernels_of, layer_terms, outside_terms
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.shapes import shape as shape_of
+from course_lib.estimate.units import Numeric
 
 
-def total_bytes(terms: Iterable[Term]) -> Any:
+def total_bytes(terms: Iterable[Term]) -> Numeric:
     """Bytes of all terms together on one rank."""
     return sum(term.nbytes for term in terms)
 
 
-def layer_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> Any:
+def layer_bytes(shape: Any, batch: Numeric, seq: Numeric, layout: Layout | None = None, **choices: Any) -> Numeric:
     """Bytes that one layer keeps for one micro-batch on one rank. `choices` as for `layer_terms`."""
     return total_bytes(layer_terms(shape, batch, seq, layout, **choices))
 
 
 def recomputed_bytes(
-    shape: Any, batch: Any, seq: Any, layout: Layout | None = None, *, checkpointing: str = "none", **choices: Any
-) -> Any:
+    shape: Any,
+    batch: Numeric,
+    seq: Numeric,
+    layout: Layout | None = None,
+    *,
+    checkpointing: str = "none",
+    **choices: Any,
+) -> Numeric:
     """Temporary bytes while the backward pass recomputes one layer; 0 without checkpointing."""
     if checkpointing == "none":
         return 0.0
@@ -33,8 +40,8 @@ def recomputed_bytes(
 
 def activation_bytes(
     shape: Any,
-    batch: Any,
-    seq: Any,
+    batch: Numeric,
+    seq: Numeric,
     layout: Layout | None = None,
     *,
     kernels: Any = "paper",
@@ -42,7 +49,7 @@ def activation_bytes(
     dropout: bool = True,
     checkpointing: str = "none",
     loss: str = "paper",
-) -> Any:
+) -> Numeric:
     """Bytes that a whole model keeps for one micro-batch on one rank, from its forward to its backward pass.
 
     All layers and everything outside them, as if there were no pipeline: `layout.pp` is ignored; use `stage_peaks` to

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from course_lib.estimate.memory.recipes import Convention, bytes_per_param
-from course_lib.estimate.units import require, require_whole
+from course_lib.estimate.units import Numeric, require, require_whole
 
 
-def fewest_devices(nbytes: Any, device_memory: Any, reserve: float = 0.0) -> Any:
+def fewest_devices(nbytes: Numeric, device_memory: Numeric, reserve: float = 0.0) -> Any:
     """The fewest devices whose memory together holds `nbytes`, spread evenly.
 
     `reserve` is the fraction of each device kept free for activations and buffers. An exact fit counts as fitting.
@@ -20,12 +20,12 @@ def fewest_devices(nbytes: Any, device_memory: Any, reserve: float = 0.0) -> Any
     return int(max(count, 1)) if np.ndim(count) == 0 else np.maximum(count, 1).astype(int)
 
 
-def largest_model(memory: Any, convention: str | Convention = "B") -> Any:
+def largest_model(memory: Numeric, convention: str | Convention = "B") -> Any:
     """The most parameters whose training state fits in `memory` bytes, without activations."""
     return require("memory", memory, "bytes") / bytes_per_param(convention)
 
 
-def headroom_bytes(nbytes: Any, device_memory: Any, devices: Any = 1) -> Any:
+def headroom_bytes(nbytes: Numeric, device_memory: Numeric, devices: Numeric = 1) -> Any:
     """Bytes left on each device once `nbytes` are spread evenly over them; negative if they do not fit."""
     share = require("nbytes", nbytes, "bytes") / require_whole("devices", devices)
     return require("device_memory", device_memory, "bytes") - share

@@ -28,7 +28,7 @@ from course_lib.estimate.memory.stage_peaks import (
     state_by_stage,
 )
 from course_lib.estimate.running_plan import CONVENTION
-from course_lib.estimate.units import GiB
+from course_lib.estimate.units import GiB, Numeric
 
 FLASH = Kernels(attention="flash")
 GATHERED = "gathered over tensor ranks"  # input, output before it is scattered, and gradient
@@ -42,8 +42,8 @@ class TrainingRun:
 
     shape: Shape
     layout: Layout
-    batch: Any
-    seq: Any
+    batch: Numeric
+    seq: Numeric
     checkpointing: str = "none"
     kernels: str | Kernels = "paper"
     dropout: bool = True
@@ -81,7 +81,7 @@ def peak_terms(framework: str, run: TrainingRun) -> dict[str, float]:
     return max(stages, key=lambda terms: sum(terms.values()))
 
 
-def predicted_bytes(framework: str, run: TrainingRun) -> Any:
+def predicted_bytes(framework: str, run: TrainingRun) -> Numeric:
     """Bytes that a user of the framework would read at the peak of this run."""
     first, *others = (sum(terms.values()) for terms in framework_of(framework).terms(run))
     for total in others:
@@ -89,7 +89,7 @@ def predicted_bytes(framework: str, run: TrainingRun) -> Any:
     return first + slack_bytes(first, framework)
 
 
-def slack_bytes(terms: Any, framework: str = "torchtitan") -> Any:
+def slack_bytes(terms: Numeric, framework: str = "torchtitan") -> Numeric:
     """Bytes that a framework holds beyond the terms: the allocator's slack, and its buffers."""
     fit = fits()[framework]
     return (fit.slack - 1) * terms + fit.buffers
@@ -114,7 +114,7 @@ def fits() -> dict[str, Fit]:
 # --- the terms -----------------------------------------------------------------------------------
 
 
-def nanotron_layers(shape: Shape, stages: Any) -> Any:
+def nanotron_layers(shape: Shape, stages: Numeric) -> Numeric:
     """Layers on nanotron's first stage: it is filled until its work exceeds an even share, with the head counted as
     work.
 
@@ -125,7 +125,7 @@ def nanotron_layers(shape: Shape, stages: Any) -> Any:
     return np.where(np.equal(stages, 1), shape.layers, np.minimum(shape.layers, share // layer + 1))
 
 
-def _nanotron(run: TrainingRun) -> list[dict[str, Any]]:
+def _nanotron(run: TrainingRun) -> list[dict[str, Numeric]]:
     """The first stage, whose rank writes the log: 1F1B, sequence parallelism, bf16 with fp32 gradients and master."""
     one, where = run.shape, replace(run.layout, sp=True)
     layers, alone = nanotron_layers(one, where.pp), np.equal(where.pp, 1)
@@ -152,7 +152,7 @@ def _nanotron(run: TrainingRun) -> list[dict[str, Any]]:
     ]
 
 
-def _stage_terms(run: TrainingRun, letter: str, loss: str) -> list[dict[str, Any]]:
+def _stage_terms(run: TrainingRun, letter: str, loss: str) -> list[dict[str, Numeric]]:
     """Weights, gradients, optimizer and activations of the stages that can be the fullest."""
     peaks = end_peaks(
         run.shape,
@@ -179,7 +179,7 @@ def _stage_terms(run: TrainingRun, letter: str, loss: str) -> list[dict[str, Any
     ]
 
 
-def _megatron(run: TrainingRun) -> list[dict[str, Any]]:
+def _megatron(run: TrainingRun) -> list[dict[str, Numeric]]:
     """Megatron-LM: fp32 gradients, and what sequence parallelism gathers; offloaded are Adam's moments."""
     tokens = run.batch * run.seq / run.layout.cp
     gathered = np.where(np.greater(run.layout.sp_ways, 1), 3 * 2 * tokens * run.shape.hidden, 0.0)
@@ -188,12 +188,12 @@ def _megatron(run: TrainingRun) -> list[dict[str, Any]]:
     return [{**terms, "optimizer": left * terms["optimizer"], GATHERED: gathered} for terms in found]
 
 
-def _course(run: TrainingRun) -> list[dict[str, Any]]:
+def _course(run: TrainingRun) -> list[dict[str, Numeric]]:
     """As the chapters count: PyTorch's kernels with FlashAttention, and the paper's loss."""
     return _stage_terms(replace(run, kernels="flash"), CONVENTION, "paper")
 
 
-def _megatron_deepspeed(run: TrainingRun) -> list[dict[str, Any]]:
+def _megatron_deepspeed(run: TrainingRun) -> list[dict[str, Numeric]]:
     """1F1B, ZeRO-1 beside 16-bit gradients, no sequence parallelism."""
     one, where = run.shape, run.layout
     logits = 6 * run.batch * run.seq * one.vocab / where.tp  # fp32, and their 16-bit gradient
@@ -208,7 +208,7 @@ def _megatron_deepspeed(run: TrainingRun) -> list[dict[str, Any]]:
 _SAVED = {"norm1.input", "attention.q", "attention.v", "attention.context", "mlp.gate"}
 
 
-def _torchtitan(run: TrainingRun) -> list[dict[str, Any]]:
+def _torchtitan(run: TrainingRun) -> list[dict[str, Numeric]]:
     """FSDP over data and context ranks; fp32 shards, bf16 compute.
 
     "selective" saves every second matrix product and the attention's result, not Korthikanti's selection. Offloaded are

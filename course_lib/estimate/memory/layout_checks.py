@@ -1,15 +1,13 @@
 """What does not divide: heads, layers and tokens over the ranks of a layout."""
 
-from typing import Any
-
 import numpy as np
 
 from course_lib.estimate.memory.layout import CHECKPOINTING, Layout
 from course_lib.estimate.memory.shapes import Shape, undivided
-from course_lib.estimate.units import require_whole
+from course_lib.estimate.units import Numeric, require_whole
 
 
-def check_fits(shape: Shape, layout: Layout, batch: Any, seq: Any, checkpointing: str) -> None:
+def check_fits(shape: Shape, layout: Layout, batch: Numeric, seq: Numeric, checkpointing: str) -> None:
     """Raise a ValueError if heads, layers or tokens cannot be divided as the layout requires."""
     require_whole("batch", batch, "sequences")
     known_checkpointing(checkpointing)
@@ -27,7 +25,7 @@ def check_fits(shape: Shape, layout: Layout, batch: Any, seq: Any, checkpointing
         )
 
 
-def _splits(name: str, ways: Any, what: str, count: Any) -> None:
+def _splits(name: str, ways: Numeric, what: str, count: Numeric) -> None:
     if found := undivided(ways, count):
         ways, count, fits = found
         raise ValueError(f"{name}={ways} cannot split {count} {what}; choose {name} from {fits}.")

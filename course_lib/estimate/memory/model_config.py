@@ -71,7 +71,7 @@ class Config:
         said = json.dumps(self.values.get(key), default=str)
         return ValueError(f"{self.name}: {key} is {said if len(said) < 80 else said[:80] + '…'}; {why}")
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         """A field as it is."""
         self.used.add(key)
         value = self.values.get(key)
@@ -287,7 +287,7 @@ def find_model(text: str) -> ModelShape:
     return facts.model(text)
 
 
-def model_from_config(source: str | Path | Mapping[str, Any]) -> ModelShape:
+def model_from_config(source: str | Path | Mapping[str, object]) -> ModelShape:
     """The model that a Hugging Face config describes, its parameters counted; `note` names what the config leaves to
     know.
 
@@ -342,7 +342,7 @@ def _loaded(path: Path) -> tuple[dict[str, Any], str]:
     return values, str(path)
 
 
-def _word(value: Any) -> str:
+def _word(value: object) -> str:
     said = json.dumps(value, default=str)
     return said if len(said) < 60 else f"{said[:60]}…"
 

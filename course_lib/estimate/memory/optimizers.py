@@ -7,6 +7,7 @@ from typing import Any
 from course_lib.estimate.memory.recipes import Convention, convention, dtype_bytes
 from course_lib.estimate.memory.shapes import Shape, params_by_part
 from course_lib.estimate.memory.shapes import shape as shape_of
+from course_lib.estimate.units import Numeric
 
 BLOCK = 2048  # parameters that share one fp32 scale in block-wise 8-bit states, Dettmers et al. (2021)
 
@@ -22,7 +23,7 @@ class Optimizer:
     source: str = ""
 
 
-def _factored(shape: Shape | None) -> Any:
+def _factored(shape: Shape | None) -> Numeric:
     """Adafactor's numbers per parameter: a row and a column for a matrix, one each for a vector."""
     if shape is None:
         return 0.0
@@ -37,7 +38,7 @@ def _factored(shape: Shape | None) -> Any:
     return (kept + (total - matrix_params)) / total  # everything but matrices keeps one number per parameter
 
 
-def _muon(shape: Shape | None) -> Any:
+def _muon(shape: Shape | None) -> Numeric:
     """One momentum for the layers' matrices; embeddings, head and vectors use AdamW with its two."""
     if shape is None:
         return 1.0
@@ -45,7 +46,7 @@ def _muon(shape: Shape | None) -> Any:
     return 2.0 - shape.layers * matrices / _total(shape)
 
 
-def _total(shape: Shape) -> Any:
+def _total(shape: Shape) -> Numeric:
     parts = params_by_part(shape)
     return sum(count * (shape.layers if part == "layer" else 1) for part, count in parts.items())
 
@@ -77,7 +78,7 @@ OPTIMIZERS: dict[str, Optimizer] = {
 }
 
 
-def optimizer_bytes_per_param(name: str, shape: Any = None, dtype: str = "fp32") -> Any:
+def optimizer_bytes_per_param(name: str, shape: object = None, dtype: str = "fp32") -> Numeric:
     """Bytes that an optimizer keeps per parameter, without the master copy.
 
     `dtype` is that of its moments; 8-bit Adam ignores it. Adafactor's and Muon's depend on the matrices: with `shape`
@@ -89,8 +90,8 @@ def optimizer_bytes_per_param(name: str, shape: Any = None, dtype: str = "fp32")
     return one.fixed_bytes + dtype_bytes(dtype) * one.numbers(None if shape is None else shape_of(shape))
 
 
-def with_optimizer(letter: str | Convention, optimizer: str, shape: Any = None, dtype: str = "fp32") -> Convention:
+def with_optimizer(letter: str | Convention, optimizer: str, shape: object = None, dtype: str = "fp32") -> Convention:
     """A convention whose moments are those of another optimizer; the other buckets stay the same."""
     base = convention(letter)
     moments = optimizer_bytes_per_param(optimizer, shape, dtype)
-    return replace(base, name=f"{base.name}, {optimizer}", moments=moments)
+    return replace(base, name=f"{base.name}, {optimizer}", moments=float(moments))

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from course_lib.estimate.memory.recipes import dtype_bytes
-from course_lib.estimate.units import require_whole
+from course_lib.estimate.units import Numeric, require_whole
 
 NORMS = {"LayerNorm": 2, "RMSNorm": 1, "LayerNorm without weights": 0}  # learned vectors: a scale, and a shift
 PARTS = ("embedding", "positions", "layer", "final_norm", "head")
@@ -92,7 +92,7 @@ class Shape:
         if self.norm not in NORMS:
             raise ValueError(f"norm is {self.norm!r}; choose from {', '.join(NORMS)}.")
 
-    def _set(self, name: str, value: Any) -> None:
+    def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
     @property
@@ -116,7 +116,7 @@ class Shape:
         for training."""
         return (self.query_width + self.value_width) / 2 if self.latent else self.kv_heads * self.head_dim
 
-    def kv_width_on(self, tp: Any) -> Any:
+    def kv_width_on(self, tp: Numeric) -> Any:
         """`kv_width` on one of `tp` tensor-parallel ranks: whole heads, and copies of one where there are more ranks
         than heads."""
         return self.kv_width / np.minimum(tp, self.kv_heads)
@@ -127,7 +127,7 @@ class Shape:
         mixtures = (self.layers - self.dense_layers) // self.expert_every
         return np.where(self.experts, mixtures, 0) if np.ndim(self.experts) else (mixtures if self.experts else 0)
 
-    def attended(self, seq: Any) -> Any:
+    def attended(self, seq: Numeric) -> Any:
         """The share of causal attention's pairs of tokens that all layers together compute: less than 1 where some have
         a window."""
         near = np.minimum(self.window, seq) / seq
@@ -155,7 +155,7 @@ def shape(of: Any) -> Shape:
     return Shape(**{"norm": "RMSNorm", "biases": False, **said, "learned_positions": of.seq_len if learned else 0})
 
 
-def expert_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
+def expert_params(shape: Shape, tp: Numeric = 1, ep: Numeric = 1) -> Any:
     """Parameters of the routed experts of one layer on one rank; averaged over all layers where the first ones are
     dense."""
     share = shape.expert_layers / shape.layers
@@ -181,7 +181,7 @@ def _router_params(shape: Shape) -> Any:
     return shape.expert_layers / shape.layers * each
 
 
-def _attention_params(shape: Shape, tp: Any) -> tuple[Any, Any]:
+def _attention_params(shape: Shape, tp: Numeric) -> tuple[Any, Any]:
     """Parameters of attention that `tp` ranks split, and those that each of them has."""
     if shape.latent:
         key = shape.plain_dim + shape.rotary_dim
@@ -202,7 +202,7 @@ def _attention_params(shape: Shape, tp: Any) -> tuple[Any, Any]:
     return split + shape.sinks * shape.heads, whole + shape.wide_norms * (shape.query_width + shape.kv_width)
 
 
-def layer_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
+def layer_params(shape: Shape, tp: Numeric = 1, ep: Numeric = 1) -> Any:
     """Parameters of one layer on one of `tp` tensor-parallel ranks, its routed experts shared out over `ep`.
 
     Matrices and the biases of their outer width are split, keys and values by whole heads; norms, the router, and
@@ -217,7 +217,7 @@ def layer_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
     return dense + expert_params(shape, tp, ep) if np.any(shape.experts) else dense
 
 
-def params_by_part(of: Any) -> dict[str, Any]:
+def params_by_part(of: object) -> dict[str, Any]:
     """Parameters by part: embedding, positions, layer (one of them), final_norm, head (0 when tied).
 
     A layer is the average over all where some of them have experts and others do not.
@@ -234,7 +234,7 @@ def params_by_part(of: Any) -> dict[str, Any]:
     return {**parts, "embedding_norm": _norm_params(one)} if one.embedding_norm else parts
 
 
-def count_params(of: Any) -> int:
+def count_params(of: object) -> int:
     """Parameters of a transformer, all experts included, counted matrix by matrix, with its biases and norms.
 
     Leaves out rotary tables, which are not learned.
@@ -254,18 +254,16 @@ def _norm_params(shape: Shape) -> Any:
     return shape.hidden * NORMS[shape.norm]
 
 
-def undivided(part: Any, whole: Any) -> tuple[int, int, list[int]] | None:
+def undivided(part: Numeric, whole: Numeric) -> tuple[int, int, list[int]] | None:
     """The first `part` that does not divide its `whole`, that whole, and what would divide it; None if all do."""
     wrong = np.mod(whole, part) != 0
     if not np.any(wrong):
         return None
-    part, whole = (
-        int(np.broadcast_to(each, np.shape(wrong))[wrong].flat[0]) if np.ndim(wrong) else each for each in (part, whole)
-    )
-    return part, whole, [n for n in range(1, min(whole, 256) + 1) if whole % n == 0]
+    first, of = (int(np.broadcast_to(each, np.shape(wrong))[wrong].flat[0]) for each in (part, whole))
+    return first, of, [n for n in range(1, min(of, 256) + 1) if of % n == 0]
 
 
-def _divides(name: str, part: Any, whole_name: str, whole: Any) -> None:
+def _divides(name: str, part: Numeric, whole_name: str, whole: Numeric) -> None:
     if found := undivided(part, whole):
         part, whole, fits = found
         raise ValueError(f"{name}={part} does not divide {whole_name}={whole}; choose {name} from {fits}.")

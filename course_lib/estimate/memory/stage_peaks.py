@@ -17,6 +17,7 @@ from course_lib.estimate.memory.recipes import Convention, dtype_bytes
 from course_lib.estimate.memory.recipes import convention as known_convention
 from course_lib.estimate.memory.shapes import Shape, expert_params, layer_params, params_by_part
 from course_lib.estimate.memory.shapes import shape as shape_of
+from course_lib.estimate.units import Numeric
 
 
 class PeakChoices(TermChoices, total=False):
@@ -43,26 +44,26 @@ _SINCE = {"main_grads": 1, "master": 1, "moments": 1, "grads": 2, "weights": 3} 
 class Peak:
     """The peak bytes of one rank, by purpose."""
 
-    weights: Any
-    grads: Any  # main gradients included
-    optimizer: Any  # master copy and moments
-    gathered: Any  # layers whose full weights ZeRO-3 holds for use
-    activations: Any  # kept for later backward passes
-    recomputed: Any  # the layer being recomputed
-    loss: Any  # the gradient of the logits
+    weights: Numeric
+    grads: Numeric  # main gradients included
+    optimizer: Numeric  # master copy and moments
+    gathered: Numeric  # layers whose full weights ZeRO-3 holds for use
+    activations: Numeric  # kept for later backward passes
+    recomputed: Numeric  # the layer being recomputed
+    loss: Numeric  # the gradient of the logits
 
     @property
-    def state(self) -> Any:
+    def state(self) -> Numeric:
         """Weights, gradients and optimizer together."""
         return self.weights + self.grads + self.optimizer
 
     @property
-    def total(self) -> Any:
+    def total(self) -> Numeric:
         """The total: an upper bound, because not all of it has to exist at the same moment."""
         return sum(getattr(self, each.name) for each in fields(self))
 
 
-def in_flight(schedule: str, stages: Any, stage: Any, microbatches: Any, virtual: Any = 1) -> Any:
+def in_flight(schedule: str, stages: Numeric, stage: Numeric, microbatches: Numeric, virtual: Numeric = 1) -> Numeric:
     """The most micro-batches whose activations a stage holds, in units of all its layers.
 
     With interleaving it is a multiple of 1 / virtual, because a chunk is part of the stage's layers: p (1 + (p - 1) /
@@ -83,7 +84,7 @@ def in_flight(schedule: str, stages: Any, stage: Any, microbatches: Any, virtual
     return chunks / virtual
 
 
-def stage_layers(layers: Any, stages: Any, stage: Any) -> Any:
+def stage_layers(layers: Numeric, stages: Numeric, stage: Numeric) -> Numeric:
     """Layers on a stage: as even as whole layers allow. Earlier stages take the remainder, but if it fills all but two,
     the first and the last have one less: embedding and head count as a layer each."""
     share = np.floor(layers / stages) if np.ndim(stages) else layers // stages
@@ -92,7 +93,7 @@ def stage_layers(layers: Any, stages: Any, stage: Any) -> Any:
     return share + ((stage >= after) & (stage < more + after))
 
 
-def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
+def stage_params(shape: Any, layout: Layout, stage: Numeric) -> Numeric:
     """Parameters on one rank of a stage, its tensor-parallel share. A tied head is a second copy on the last of several
     stages."""
     one = shape_of(shape)
@@ -106,7 +107,9 @@ def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
     return inside + first * entry + last * (head + parts["final_norm"])
 
 
-def state_by_stage(shape: Any, layout: Layout, stage: Any = 0, convention: str | Convention = "B") -> dict[str, Any]:
+def state_by_stage(
+    shape: object, layout: Layout, stage: Numeric = 0, convention: str | Convention = "B"
+) -> dict[str, Numeric]:
     """Bytes of training state by bucket on one rank of a stage, under the layout's ZeRO stage.
 
     Context-parallel ranks hold the same weights and share their state. Experts are already shared out over `ep` of
@@ -130,14 +133,14 @@ def state_by_stage(shape: Any, layout: Layout, stage: Any = 0, convention: str |
 
 
 def stage_peak(
-    shape: Any,
-    batch: Any,
-    seq: Any,
+    shape: object,
+    batch: Numeric,
+    seq: Numeric,
     layout: Layout | None = None,
     *,
-    stage: Any = 0,
+    stage: Numeric = 0,
     convention: str | Convention = "B",
-    kernels: Any = "paper",
+    kernels: object = "paper",
     dtype: str = "bf16",
     dropout: bool = True,
     checkpointing: str = "none",
@@ -161,18 +164,18 @@ class _Work:
 
     shape: Shape
     layout: Layout
-    kept: Any
-    again: Any
-    entry: Any
-    leave: Any
-    gradient: Any
-    gathered: Any
+    kept: Numeric
+    again: Numeric
+    entry: Numeric
+    leave: Numeric
+    gradient: Numeric
+    gathered: Numeric
 
 
 def _work(
     shape: Any,
-    batch: Any,
-    seq: Any,
+    batch: Numeric,
+    seq: Numeric,
     layout: Layout | None,
     *,
     kernels: Any,
@@ -204,7 +207,7 @@ def _work(
     )
 
 
-def _peak(work: _Work, stage: Any, convention: str | Convention) -> Peak:
+def _peak(work: _Work, stage: Numeric, convention: str | Convention) -> Peak:
     one, where = work.shape, work.layout
     state = state_by_stage(one, where, stage, convention)
     alive = in_flight(where.schedule, where.pp, stage, where.microbatches, where.virtual)
@@ -222,19 +225,19 @@ def _peak(work: _Work, stage: Any, convention: str | Convention) -> Peak:
     )
 
 
-def _logit_gradient(one: Shape, batch: Any, seq: Any, where: Layout, dtype: str, loss: str) -> Any:
+def _logit_gradient(one: Shape, batch: Numeric, seq: Numeric, where: Layout, dtype: str, loss: str) -> Numeric:
     """Bytes of the logits' gradient: fp32 with a plain loss, and its copy in the activations' dtype."""
     if loss == "fused":
         return 0.0
     return batch * seq * one.vocab / where.cp / where.tp * (4 if loss == "plain" else dtype_bytes(dtype))
 
 
-def stage_peaks(shape: Any, batch: Any, seq: Any, layout: Layout, **choices: Any) -> list[Peak]:
+def stage_peaks(shape: Any, batch: Numeric, seq: Numeric, layout: Layout, **choices: Any) -> list[Peak]:
     """The peak of every stage, first to last. `choices` as for `stage_peak`."""
     return [stage_peak(shape, batch, seq, layout, stage=stage, **choices) for stage in range(layout.pp)]
 
 
-def end_stages(layers: Any, layout: Layout) -> tuple[Any, ...]:
+def end_stages(layers: Numeric, layout: Layout) -> tuple[Numeric, ...]:
     """The stages that can be the fullest: the first has the most in flight, the last the logits, the second maybe a
     layer more than the first."""
     stages = layout.pp
@@ -244,14 +247,14 @@ def end_stages(layers: Any, layout: Layout) -> tuple[Any, ...]:
     return (0, np.minimum(1, stages - 1), stages - 1) if np.any(lighter) else (0, stages - 1)
 
 
-def end_peaks(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> list[Peak]:
+def end_peaks(shape: Any, batch: Numeric, seq: Numeric, layout: Layout | None = None, **choices: Any) -> list[Peak]:
     """The peaks of `end_stages`. `choices` as for `stage_peak`."""
     letter = choices.pop("convention", "B")
     work = _work(shape, batch, seq, layout, **{**_CHOICES, **choices})
     return [_peak(work, stage, letter) for stage in end_stages(work.shape.layers, work.layout)]
 
 
-def peak_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> Any:
+def peak_bytes(shape: object, batch: Numeric, seq: Numeric, layout: Layout | None = None, **choices: object) -> Numeric:
     """Bytes of the fullest rank."""
     first, *others = (peak.total for peak in end_peaks(shape, batch, seq, layout, **choices))
     for total in others:

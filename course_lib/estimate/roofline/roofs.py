@@ -13,25 +13,25 @@ import numpy as np
 
 from course_lib.estimate import facts
 from course_lib.estimate.facts import Device, Fact
-from course_lib.estimate.units import rate_text, require
+from course_lib.estimate.units import Numeric, rate_text, require
 
 Part = Literal["compute", "memory", "network"]
 PARTS: tuple[Part, ...] = ("compute", "memory", "network")
 
 
-def flop_rate(name: str, value: Any) -> Any:
+def flop_rate(name: str, value: object) -> Numeric:
     """`value` in FLOP/s, if it is a dense peak or a plain number; ValueError for a sparse peak of the facts."""
     _refuse(name, value, "sparsity", "a dense rate", "dense_flops")
     return require(name, value, "FLOP/s")
 
 
-def byte_rate(name: str, value: Any) -> Any:
+def byte_rate(name: str, value: object) -> Numeric:
     """`value` in bytes/s, if it counts one direction or is a plain number; ValueError for both directions added."""
     _refuse(name, value, "both directions", "a rate in one direction", "link_one_way")
     return require(name, value, "bytes/s")
 
 
-def _refuse(name: str, value: Any, word: str, wanted: str, field: str) -> None:
+def _refuse(name: str, value: object, word: str, wanted: str, field: str) -> None:
     if not isinstance(value, Fact) or word not in value.condition:
         return
     owner = next((one for one in facts.devices().values() if _holds(one, value)), None)
@@ -48,12 +48,12 @@ def _holds(device: Device, value: Fact) -> bool:
     return any(device.get(field) is value for field in ("sparse_flops", "link_both_ways"))
 
 
-def ridge(flops: Any, bandwidth: Any) -> Any:
+def ridge(flops: Numeric, bandwidth: Numeric) -> Numeric:
     """FLOP per byte at which a device's arithmetic and its memory are equally busy."""
     return flop_rate("flops", flops) / byte_rate("bandwidth", bandwidth)
 
 
-def attainable(intensity: Any, flops: Any, bandwidth: Any) -> Any:
+def attainable(intensity: Numeric, flops: Numeric, bandwidth: Numeric) -> Numeric:
     """FLOP/s that work of this intensity (FLOP per byte) can reach at most: the lower of the two roofs."""
     slope = byte_rate("bandwidth", bandwidth) * require("intensity", intensity, "FLOP per byte", open_below=False)
     return _plain(np.minimum(flop_rate("flops", flops), slope))
@@ -63,12 +63,12 @@ def attainable(intensity: Any, flops: Any, bandwidth: Any) -> Any:
 class Ceiling:
     """The lowest roof over a piece of work, in FLOP/s, and the part that sets it. Arrays for arrays."""
 
-    flops_per_s: Any
-    bound: Any  # "compute", "memory" or "network"; on a tie the first of them
+    flops_per_s: Numeric
+    bound: str | np.ndarray  # "compute", "memory" or "network"; on a tie the first of them
 
 
 def extended_roofline(
-    flops: Any, bandwidth: Any, network: Any, memory_intensity: Any, network_intensity: Any
+    flops: Numeric, bandwidth: Numeric, network: Numeric, memory_intensity: Numeric, network_intensity: Numeric
 ) -> Ceiling:
     """The lowest of three roofs: compute, memory × FLOP per memory byte, network × FLOP per network byte.
 
@@ -224,5 +224,5 @@ def describe(machine: Machine) -> str:
     return f"{machine.name}: {rate_text(machine.flops)}, ridge {machine.ridge:.3g} FLOP/B"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> Numeric:
     return float(value) if np.ndim(value) == 0 else value

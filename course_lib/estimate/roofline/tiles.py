@@ -1,16 +1,17 @@
 """Tiles: the bytes of a matmul through a finite cache, and its speed in whole tiles and whole waves."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from course_lib.estimate.compute import matmul_flops
-from course_lib.estimate.units import require, require_whole
+from course_lib.estimate.units import Numeric, require, require_whole
 
 
-def tile_loads(m: Any, k: Any, n: Any, tile_m: Any, tile_n: Any) -> Any:
+def tile_loads(m: Numeric, k: Numeric, n: Numeric, tile_m: Numeric, tile_n: Numeric) -> Numeric:
     """Elements of A and B loaded for C = A·B, each tile of C finished before the next one and never loaded.
 
     A (m, k) is read once for every column of tiles, B (k, n) once for every row of tiles. This holds if the cache
@@ -87,18 +88,18 @@ def tiled_intensity(n: int, tile: int, size: float = 2) -> float:
 # --- quantization ------------------------------------------------------------------------------
 
 
-def tiles(m: Any, n: Any, tile_m: Any = 128, tile_n: Any = 128) -> Any:
+def tiles(m: Numeric, n: Numeric, tile_m: Numeric = 128, tile_n: Numeric = 128) -> Numeric:
     """Tiles that cover an output of (m, n): part of a tile counts as a whole one."""
     rows = _ceil(require_whole("m", m), require_whole("tile_m", tile_m))
     return rows * _ceil(require_whole("n", n), require_whole("tile_n", tile_n))
 
 
-def waves(tiles: Any, sms: Any) -> Any:
+def waves(tiles: Numeric, sms: Numeric) -> Numeric:
     """Rounds in which `sms` processors compute the tiles, one each: part of a round takes as long as a whole one."""
     return _ceil(require_whole("tiles", tiles), require_whole("sms", sms))
 
 
-def quantization(m: Any, n: Any, tile_m: Any = 128, tile_n: Any = 128, sms: Any = 132) -> Any:
+def quantization(m: Numeric, n: Numeric, tile_m: Numeric = 128, tile_n: Numeric = 128, sms: Numeric = 132) -> Numeric:
     """The fraction of the peak that whole tiles and whole waves leave to an output of (m, n).
 
     A model of one kernel with one tile per processor at a time; real libraries choose among kernels and split k.
@@ -108,15 +109,15 @@ def quantization(m: Any, n: Any, tile_m: Any = 128, tile_n: Any = 128, sms: Any 
     return float(share) if np.ndim(share) == 0 else share
 
 
-def dips(sizes: Any, share: Any) -> list[Any]:
+def dips(sizes: Sequence[int], share: Sequence[float] | np.ndarray) -> list[int]:
     """The sizes at which the share is lower than at the size before: a new tile or a new wave starts there."""
-    sizes, share = list(sizes), np.asarray(share, dtype=float)
-    if len(sizes) != len(share):
-        raise ValueError(f"There are {len(sizes)} sizes and {len(share)} shares; give one for each.")
-    fell = np.flatnonzero(np.diff(share) < -1e-12) + 1
-    return [sizes[index] for index in fell]
+    shares = np.asarray(share, dtype=float)
+    if len(sizes) != len(shares):
+        raise ValueError(f"There are {len(sizes)} sizes and {len(shares)} shares; give one for each.")
+    fell = np.flatnonzero(np.diff(shares) < -1e-12) + 1
+    return [sizes[int(index)] for index in fell]
 
 
-def _ceil(value: Any, by: Any) -> Any:
+def _ceil(value: Any, by: Numeric) -> Numeric:
     """Whole division, rounded up; for ints or arrays of whole numbers."""
     return -(-value // by)

@@ -6,25 +6,24 @@ A message of n bytes takes α + n/β seconds: α is the cost of an empty message
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from course_lib.estimate import facts
 from course_lib.estimate.facts import Topology
 from course_lib.estimate.roofline.roofs import byte_rate
-from course_lib.estimate.units import require
+from course_lib.estimate.units import Numeric, require
 
 Numbers = Sequence[float] | np.ndarray
 
 
-def message_seconds(nbytes: Any, alpha: Any, bandwidth: Any) -> Any:
+def message_seconds(nbytes: Numeric, alpha: Numeric, bandwidth: Numeric) -> Numeric:
     """Seconds of one message: α + bytes over bandwidth."""
     size = require("nbytes", nbytes, "bytes", open_below=False)
     return require("alpha", alpha, "s", open_below=False) + size / byte_rate("bandwidth", bandwidth)
 
 
-def effective_bandwidth(nbytes: Any, alpha: Any, bandwidth: Any) -> Any:
+def effective_bandwidth(nbytes: Numeric, alpha: Numeric, bandwidth: Numeric) -> Numeric:
     """Bytes/s that a message of this size gets, including its α."""
     return require("nbytes", nbytes, "bytes") / message_seconds(nbytes, alpha, bandwidth)
 
@@ -37,7 +36,7 @@ class Regimes:
     small: tuple[float, float]
     large: tuple[float, float]
 
-    def seconds(self, nbytes: Any) -> Any:
+    def seconds(self, nbytes: Numeric) -> Numeric:
         """Seconds of a message, by the line for its size."""
         below = np.asarray(nbytes) < self.switch
         found = np.where(below, message_seconds(nbytes, *self.small), message_seconds(nbytes, *self.large))

@@ -110,7 +110,7 @@ class _Save(SavePlanner):
     def resolve_data(self, write_item: WriteItem) -> Tensor | io.BytesIO:
         return self.values[write_item.index].detach()
 
-    def set_up_planner(self, *args: Any, **kwargs: Any) -> None: ...
+    def set_up_planner(self, *args: object, **kwargs: object) -> None: ...
 
     def create_local_plan(self) -> SavePlan:
         return SavePlan(self.items)

@@ -63,7 +63,7 @@ class Optimizer:
 
     defaults: ClassVar[Mapping[str, Any]] = {}
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict], **settings: Any) -> None:
+    def __init__(self, params: Iterable[Tensor] | Iterable[dict], **settings: object) -> None:
         given = list(params)
         groups: list[Any] = given if given and isinstance(given[0], dict) else [{"params": given}]
         self.groups = [{**self.defaults, **settings, **group, "params": list(group["params"])} for group in groups]
@@ -95,7 +95,7 @@ class Optimizer:
                     if not 0 <= share < 1:
                         raise ValueError(f"{name} is {group[name]}; a running mean needs at least 0 and less than 1.")
 
-    def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Mapping[str, Any]) -> None:
+    def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Mapping[str, object]) -> None:
         """Change `param` and `state` in place, by one step."""
         raise NotImplementedError
 
@@ -201,7 +201,7 @@ class Lion(Optimizer):
 RULES: Mapping[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW, "lion": Lion}
 
 
-def build(name: str, params: Iterable[Tensor] | Iterable[dict], **settings: Any) -> Optimizer:
+def build(name: str, params: Iterable[Tensor] | Iterable[dict], **settings: object) -> Optimizer:
     """The optimizer called `name`: "sgd", "adam", "adamw" or "lion"."""
     if name not in RULES:
         raise ValueError(f"There is no optimizer {name!r}; choose from {', '.join(RULES)}.")

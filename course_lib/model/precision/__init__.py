@@ -13,7 +13,7 @@ __getattr__, __dir__, __all__ = on_first_use(
         "loss_scaling": ("LossScaler", "has_overflow", "underflow_share"),
         "optimizer": ("STORAGE", "StoredAdamW"),
         "rounding": ("MODES", "encode", "lost_updates", "round_to", "torch_dtype", "update_threshold"),
-        "scaling": ("DelayedScale", "Quantized", "current_scale", "mxfp4", "mxfp8", "nvfp4", "quantize"),
+        "scaling": ("DelayedScale", "Quantized", "mxfp4", "mxfp8", "nvfp4", "quantize"),
         "softmax": ("OnlineSoftmax",),
         "sums": ("additions_in_a_row", "chunked_sum", "kahan_sum", "pairwise_sum", "running_sum", "sum_bound"),
     },

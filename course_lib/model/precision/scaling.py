@@ -12,15 +12,6 @@ from course_lib.model.precision.number_formats import Format, number_format
 from course_lib.model.precision.rounding import round_to
 
 
-def current_scale(x: Tensor, form: str | Format) -> float:
-    """The factor that brings the largest magnitude of `x` to the format's largest value; 1 for a tensor of zeros or an
-    empty one."""
-    if not bool(x.isfinite().all()):
-        raise ValueError("x holds an infinite or NaN element, from which no scale follows.")
-    largest = x.abs().max().item() if x.numel() else 0.0
-    return number_format(form).max / largest if largest else 1.0
-
-
 @dataclass(slots=True)
 class DelayedScale:
     """A scale from the largest magnitudes of the last steps, as Transformer Engine's delayed scaling has it.

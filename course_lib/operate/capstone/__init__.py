@@ -9,15 +9,12 @@ from course_lib.lazy import on_first_use
 __getattr__, __dir__, __all__ = on_first_use(
     __name__,
     {
-        "conflicts": ("COORDINATION", "MEMORY", "Conflict", "conflict", "matrix"),
-        "debates": ("DEBATES", "Debate", "Side"),
         "strategies": ("Parallelism", "parallelisms"),
         "failure_log": ("Failure", "FailureLog", "drawn_log"),
         "own_task": ("own_task",),
         "reasons": ("AXES", "Reason", "code_of", "neighbor", "reason", "stopped"),
         "plans": ("PROBLEMS", "Assessed", "affordable", "assess", "best", "budget_page", "layout_of"),
         "remedy": ("Remedy", "remedies"),
-        "rubric": ("CLAIMS", "LINES", "Exemplar", "Line", "crossing", "exemplars", "grade"),
         "task": ("CHANGES", "COURSE", "Task", "changed", "job"),
     },
 )

@@ -48,7 +48,7 @@ def lengths(name: str, of: Any, count: int, coin: np.random.Generator) -> np.nda
 
 
 def poisson_requests(
-    count: int, rate: float, seed: int = 0, prompt: Any = 512, output: Any = 128, groups: int = 0, shared: int = 0
+    count: int, rate: float, seed: int = 0, prompt: object = 512, output: object = 128, groups: int = 0, shared: int = 0
 ) -> list[Request]:
     """`count` requests at `rate` per second. Lengths are numbers or (mean, deviation).
 

@@ -26,7 +26,7 @@ SCHEDULERS = ("static", "continuous", "chunked", "split")
 
 def simulate(
     requests: Sequence[Request],
-    deployment: Any,
+    deployment: object,
     scheduler: str = "continuous",
     *,
     max_batch: int = 256,

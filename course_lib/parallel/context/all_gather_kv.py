@@ -45,7 +45,7 @@ class _Gathered(Function):
         return out, log_sum
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor, _: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, grad_out: Tensor, _: object) -> tuple[Tensor | None, ...]:
         q, kv, out, log_sum = ctx.saved_tensors
         whole = _gather(ctx.comm, kv, ctx.positions) if ctx.regather else kv
         dq, dkv = (torch.zeros_like(x, dtype=wide(x.dtype)) for x in (q, whole))

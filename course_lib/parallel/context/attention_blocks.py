@@ -80,7 +80,7 @@ class _Local(Function):
         return out, log_sum
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor, _: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, grad_out: Tensor, _: object) -> tuple[Tensor | None, ...]:
         q, kv, out, log_sum = ctx.saved_tensors
         dq, dkv = (torch.zeros_like(x, dtype=wide(x.dtype)) for x in (q, kv))
         saved = saved_for_backward(out, log_sum, grad_out)

@@ -6,33 +6,34 @@ the whole sequence (times the sequences of a micro-batch), divided evenly; a ran
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from course_lib.cluster.collectives import ring_share
+from course_lib.estimate.units import Numeric
 
 
 class Traffic(NamedTuple):
     """Bytes and messages that one rank sends for one layer, by pass; a collective counts as one message per other
     rank."""
 
-    forward: Any  # bytes
-    backward: Any  # bytes
-    forward_messages: Any
-    backward_messages: Any
+    forward: Numeric  # bytes
+    backward: Numeric  # bytes
+    forward_messages: Numeric
+    backward_messages: Numeric
 
     @property
-    def nbytes(self) -> Any:
+    def nbytes(self) -> Numeric:
         """Both passes together."""
         return self.forward + self.backward
 
 
 def ring_traffic(
-    tokens: Any,
-    kv_heads: Any,
-    head_dim: Any,
-    ranks: Any,
-    element_bytes: Any = 2,
-    gradient_bytes: Any = None,
+    tokens: Numeric,
+    kv_heads: Numeric,
+    head_dim: Numeric,
+    ranks: Numeric,
+    element_bytes: Numeric = 2,
+    gradient_bytes: Numeric | None = None,
     recompute: bool = False,
 ) -> Traffic:
     """Ring attention: ranks − 1 hops of a block of keys and values; backward the same, and as many of their gradients.
@@ -50,12 +51,12 @@ def ring_traffic(
 
 
 def gather_traffic(
-    tokens: Any,
-    kv_heads: Any,
-    head_dim: Any,
-    ranks: Any,
-    element_bytes: Any = 2,
-    gradient_bytes: Any = None,
+    tokens: Numeric,
+    kv_heads: Numeric,
+    head_dim: Numeric,
+    ranks: Numeric,
+    element_bytes: Numeric = 2,
+    gradient_bytes: Numeric | None = None,
     regather: bool = True,
 ) -> Traffic:
     """All-gather of keys and values; backward a reduce-scatter of their gradients, and with `regather` the all-gather
@@ -76,7 +77,7 @@ def gather_traffic(
 
 
 def ulysses_traffic(
-    tokens: Any, heads: Any, kv_heads: Any, head_dim: Any, ranks: Any, element_bytes: Any = 2
+    tokens: Numeric, heads: Numeric, kv_heads: Numeric, head_dim: Numeric, ranks: Numeric, element_bytes: Numeric = 2
 ) -> Traffic:
     """Ulysses: queries, keys and values go from tokens to heads, the output goes back; backward the same in reverse.
 
@@ -95,20 +96,25 @@ def ulysses_fits(heads: int, kv_heads: int) -> list[int]:
     return [n for n in range(1, heads + 1) if heads % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0)]
 
 
-def attention_flops(pairs: Any, heads: Any, head_dim: Any, backward: bool = False) -> Any:
+def attention_flops(pairs: Numeric, heads: Numeric, head_dim: Numeric, backward: bool = False) -> Numeric:
     """FLOPs of attention over `pairs` visible query-key pairs: two products forward, five backward (scores again, and
     four gradients)."""
     return (10 if backward else 4) * pairs * heads * head_dim
 
 
-def contiguous_imbalance(ranks: Any) -> Any:
+def contiguous_imbalance(ranks: Numeric) -> Numeric:
     """The last rank's causal pairs over the mean, for long contiguous parts: (2N − 1) / N."""
     return (2 * ranks - 1) / ranks
 
 
 def tokens_to_hide(
-    heads: Any, kv_heads: Any, flops: Any, bandwidth: Any, element_bytes: Any = 2, visible: Any = 1.0
-) -> Any:
+    heads: Numeric,
+    kv_heads: Numeric,
+    flops: Numeric,
+    bandwidth: Numeric,
+    element_bytes: Numeric = 2,
+    visible: Numeric = 1.0,
+) -> Numeric:
     """The fewest tokens per rank with which a ring step computes at least as long as its block of keys and values
     travels.
 

@@ -53,7 +53,7 @@ class _Ring(Function):
         return out, log_sum
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor, _: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, grad_out: Tensor, _: object) -> tuple[Tensor | None, ...]:
         (q, k, v, out, log_sum), comm, positions = ctx.saved_tensors, ctx.comm, ctx.positions
         kind, saved = wide(q.dtype), saved_for_backward(out, log_sum, grad_out)
         block = torch.stack((k, v))

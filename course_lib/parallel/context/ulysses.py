@@ -64,7 +64,7 @@ class _ToHeads(Function):
         return _to_heads(comm, x, lengths)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         whole = _to_tokens(ctx.comm, grad, ctx.lengths)
         return whole.unflatten(-3, (ctx.heads, -1)).sum(-3), None, None  # several ranks may have used one head
 
@@ -76,7 +76,7 @@ class _ToTokens(Function):
         return _to_tokens(comm, x, lengths)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return _to_heads(ctx.comm, grad, ctx.lengths), None, None
 
 

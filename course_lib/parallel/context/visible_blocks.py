@@ -43,7 +43,7 @@ class _Exchange(Function):
         return torch.cat(exchange(comm, sent, [_like(kv, len(index)) for index in needed[me]]), -2)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         me, needed = ctx.comm.rank, ctx.needed
         sent = grad.split([len(index) for index in needed[me]], -2)
         total = grad.new_zeros(ctx.shape)

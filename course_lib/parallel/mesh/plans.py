@@ -87,7 +87,7 @@ class Plan:
 
 
 def plan(
-    model: Any,
+    model: object,
     gpus: int,
     *,
     tp: int = 1,

@@ -20,7 +20,7 @@ from course_lib.parallel.planner.job import SOFTWARE, TAUGHT, Job, Software
 from course_lib.parallel.planner.search import NoPlan, Plan, choices, layouts, one_of, pareto, search
 from course_lib.parallel.planner.step import Step, micro_batch, step_time
 from course_lib.parallel.planner.traffic import strides, traffic
-from course_lib.parallel.planner.validity import REASONS, faults, in_words, invalid
+from course_lib.parallel.planner.validity import REASONS, faults, in_words
 
 __all__ = [
     "REASONS",
@@ -44,7 +44,6 @@ __all__ = [
     "used_params",
     "utilization",
     "in_words",
-    "invalid",
     "layouts",
     "memory_by_part",
     "memory_parts",

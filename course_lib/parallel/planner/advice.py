@@ -10,7 +10,7 @@ from course_lib.parallel.planner.search import Plan
 CAUSES = {
     "matmul": "matrix products",
     "attention": "attention",
-    "other": "elementwise kernels and the loss",
+    "other": "elementwise kernels and the loss function",
     "recompute": "recomputation",
     "launch": "kernel launches",
     "tp": "tensor-parallel messages",
@@ -81,11 +81,23 @@ def cost(plan: Plan, tokens: float) -> str:
 
 
 def verdict(plan: Plan, best: Plan) -> str:
-    """What binds a plan, whether its memory is nearly full, and what it loses against the best one."""
+    """What takes most of a plan's time, whether its memory is nearly full, what it loses against the best one, and
+    whether its layers can be split."""
     cause = binding(plan)
     share = float(plan.estimate.step.parts[cause]) / plan.seconds
     full = " Memory is nearly full." if plan.memory > TIGHT * plan.cluster.memory else ""
-    return f"Bound by {CAUSES[cause]}: {percent_text(share, 2)} of the step.{full}{_given_up(plan, best)}"
+    largest = (
+        f"Besides products and attention, most time goes to {CAUSES[cause]}: {percent_text(share, 2)} of the step."
+    )
+    return f"{largest}{full}{_given_up(plan, best)}{_stages(plan)}"
+
+
+def _stages(plan: Plan) -> str:
+    """Why a model with an odd number of layers, such as DeepSeek-V3's 61, has no usual pipeline."""
+    layers = plan.job.shape.layers
+    if layers % 2 == 0:
+        return ""
+    return f" Its {layers} layers split evenly over no power of two of stages, even with embedding and head as layers."
 
 
 def _given_up(plan: Plan, best: Plan) -> str:

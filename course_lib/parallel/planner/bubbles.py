@@ -1,10 +1,9 @@
 """The idle time of a pipeline by its schedule, as a number of forward, backward and weight-gradient times."""
 
-from typing import Any
-
 import numpy as np
 
 from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.units import Numeric
 
 
 def idle(stages: int, microbatches: int) -> float:
@@ -17,7 +16,7 @@ def idle_over_work(stages: int, microbatches: int) -> float:
     return (stages - 1) / microbatches
 
 
-def idle_seconds(layout: Layout, forward: Any, backward: Any, weights: Any, whole: Any) -> Any:
+def idle_seconds(layout: Layout, forward: Numeric, backward: Numeric, weights: Numeric, whole: Numeric) -> Numeric:
     """Seconds in which a stage waits for others. All times are of a stage's layers for one micro-batch.
 
     `backward` contains `weights`; `whole` is the time of all other stages together. Closed forms: GPipe and 1F1B (p -

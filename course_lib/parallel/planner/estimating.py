@@ -1,7 +1,7 @@
 """Everything about a layout at once: time, memory, utilization, tokens a second, dollars, and whether it can run."""
 
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from course_lib.estimate.memory.activation_terms import KERNELS
 from course_lib.estimate.memory.frameworks import OFFLOADED, TrainingRun, peak_terms, predicted_bytes, slack_bytes
 from course_lib.estimate.memory.layout import Degrees, Layout
 from course_lib.estimate.memory.shapes import count_params, expert_params
-from course_lib.estimate.units import HOUR
+from course_lib.estimate.units import HOUR, Numeric
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.job import Job
 from course_lib.parallel.planner.step import Step, micro_batch, step_time
@@ -25,25 +25,25 @@ class Estimate:
     """What a layout costs. Any field may be an array."""
 
     step: Step
-    memory: Any  # bytes of the fullest rank
-    mfu: Any  # a fraction: 6 x parameters that a token uses over the peak, `compute.mfu`
-    attention_mfu: Any  # the same with attention in full, as the PaLM paper and many others count
-    tokens_per_second: Any  # of all devices
-    usd_per_step: Any
-    faults: Any  # bits, one for each of `validity.REASONS`
+    memory: Numeric  # bytes of the fullest rank
+    mfu: Numeric  # a fraction: 6 x parameters that a token uses over the peak, `compute.mfu`
+    attention_mfu: Numeric  # the same with attention in full, as the PaLM paper and many others count
+    tokens_per_second: Numeric  # of all devices
+    usd_per_step: Numeric
+    faults: Numeric  # bits, one for each of `validity.REASONS`
 
     @property
-    def seconds(self) -> Any:
+    def seconds(self) -> Numeric:
         """Seconds of a step."""
         return self.step.seconds
 
     @property
-    def ok(self) -> Any:
+    def ok(self) -> np.ndarray:
         """Whether the layout can run and fits."""
-        return np.equal(self.faults, 0)
+        return np.asarray(np.equal(self.faults, 0))
 
 
-def peak_memory(job: Job, cluster: Cluster, layout: Layout) -> Any:
+def peak_memory(job: Job, cluster: Cluster, layout: Layout) -> Numeric:
     """Bytes of the fullest rank in the job's software: `memory.frameworks`, with its slack and buffers."""
     return predicted_bytes(job.software.memory, _run(job, layout))
 
@@ -83,7 +83,7 @@ def used_params(job: Job) -> float:
     return count_params(one) - idle
 
 
-def utilization(job: Job, seconds: Any, devices: int, peak: float, attention: bool = False) -> Any:
+def utilization(job: Job, seconds: Numeric, devices: int, peak: float, attention: bool = False) -> Numeric:
     """`compute.mfu` of a step of so many seconds, a fraction; with `attention`, in full, as PaLM counts."""
     one = job.shape
     width = (one.query_width + one.value_width) / 2
@@ -91,7 +91,7 @@ def utilization(job: Job, seconds: Any, devices: int, peak: float, attention: bo
     return mfu(used_params(job), job.tokens / seconds, devices, peak, scores)
 
 
-def _possible(layout: Layout, ok: Any) -> Layout:
+def _possible(layout: Layout, ok: Numeric) -> Layout:
     """The layout with 1 for every degree where it is not possible, because memory's terms refuse what cannot be
     divided."""
     if np.all(ok):

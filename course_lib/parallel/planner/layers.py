@@ -5,11 +5,11 @@ token.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.units import Numeric
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.constants import EAGER, FLASH_BACKWARD, KERNEL_SECONDS, NATIVE_ATTENTION, TILE
 from course_lib.parallel.planner.job import Job
@@ -20,10 +20,10 @@ from course_lib.parallel.planner.products import aligned_share, busy_waves, laye
 class Pass:
     """Seconds of the forward pass and of the backward pass."""
 
-    forward: Any
-    backward: Any  # of inputs and weights together
-    weights: Any = 0.0  # the weights' part of `backward`
-    mlp: Any = 0.0  # the MLP's part of `forward`
+    forward: Numeric
+    backward: Numeric  # of inputs and weights together
+    weights: Numeric = 0.0  # the weights' part of `backward`
+    mlp: Numeric = 0.0  # the MLP's part of `forward`
 
 
 def layer_rate(job: Job, cluster: Cluster) -> float:
@@ -34,7 +34,7 @@ def layer_rate(job: Job, cluster: Cluster) -> float:
     return rate
 
 
-def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
+def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> Pass:
     """The products of a layer: queries, keys and values in one, attention's output, and the MLP's two or three
     matrices.
 
@@ -54,7 +54,10 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     else:
         sites.append((tokens, one.hidden, query + 2 * kv, query, 1))
     width = {"bf16": 2.0, "fp8": 1.0, "fp4": 0.5}[job.dtype]
-    forward = inputs = weights = mlp = 0.0
+    forward: Numeric = 0.0
+    inputs: Numeric = 0.0
+    weights: Numeric = 0.0
+    mlp: Numeric = 0.0
     for place, (rows, k, n, narrow, times) in enumerate(sites):
         rate = layer_rate(job, cluster) * aligned_share(narrow)
         out, back, update = layer_seconds(rows, k, n, cluster, rate, width)
@@ -63,7 +66,7 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     return Pass(forward, inputs + weights, weights, mlp)
 
 
-def _mlp(job: Job, layout: Layout, tokens: Any) -> list[tuple[Any, Any, Any, Any, Any]]:
+def _mlp(job: Job, layout: Layout, tokens: Numeric) -> list[tuple[Numeric, Numeric, Numeric, Numeric, Numeric]]:
     """The MLP's products as (rows, k, n, the narrow width, how many); a mixture's layers are averaged with its dense
     ones."""
     one, tp = job.shape, layout.tp
@@ -83,7 +86,7 @@ def _mlp(job: Job, layout: Layout, tokens: Any) -> list[tuple[Any, Any, Any, Any
     return sites
 
 
-def attention(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
+def attention(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> Pass:
     """Scores, softmax and weighted sum.
 
     Fused: 4 s² d FLOP a head forward and 10 backward, half of them if causal (Dao 2023), less in layers with a
@@ -109,7 +112,7 @@ def attention(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     return Pass(forward, 2 * flops / rate + 20 * scores / cluster.memory_rate + 8 * KERNEL_SECONDS)
 
 
-def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
+def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> Pass:
     """Norms, residuals, dropout, the nonlinearity and rotary positions, by the bytes that they read and write.
 
     In b s h: a norm 4 forward and 8 backward, a residual with bias 6 and 6 (dropout 1 and 5 more), two of each in a
@@ -138,13 +141,13 @@ def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     return Pass(forward / cluster.memory_rate, backward / cluster.memory_rate, mlp=mlp / cluster.memory_rate)
 
 
-def norms_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
+def norms_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> Numeric:
     """Seconds of a layer's two norms forward: each reads and writes b s h."""
     tokens = batch * job.seq / layout.cp
     return 2 * 4 * tokens * job.shape.hidden / layout.sp_ways / cluster.memory_rate
 
 
-def _inner(job: Job, layout: Layout) -> Any:
+def _inner(job: Job, layout: Layout) -> Numeric:
     """Numbers of a token inside the MLP on one rank, averaged over the layers."""
     one = job.shape
     if not np.any(one.experts):
@@ -153,7 +156,7 @@ def _inner(job: Job, layout: Layout) -> Any:
     return (mixed * (one.top_k * one.expert_ffn + one.shared_ffn) + (1 - mixed) * one.ffn) / layout.tp
 
 
-def head(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
+def head(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> tuple[Numeric, Numeric]:
     """Seconds of the output projection's three products, and of the loss: 30 bytes a logit, forward and backward
     together."""
     one, tokens = job.shape, batch * job.seq / layout.cp

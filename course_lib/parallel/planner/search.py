@@ -140,7 +140,7 @@ def one_of(layout: Layout, index: int) -> Layout:
     return replace(layout, **picked)
 
 
-def pareto(*costs: Any) -> np.ndarray:
+def pareto(*costs: object) -> np.ndarray:
     """Which points no other point beats in all costs at once (smaller is better); equal points all stay."""
     table = np.stack([np.asarray(each, dtype=float) for each in costs], axis=1)
     keep = np.zeros(len(table), dtype=bool)
@@ -205,7 +205,7 @@ def tried(job: Job, cluster: Cluster, schedules: Sequence[str] = (), recompute: 
 def _smallest(cluster: Cluster, found: Tried) -> Plan | None:
     """The plan that needs the least memory, whether it fits or not."""
     places = [int(np.nanargmin(each.memory)) for _, _, each in found]
-    least = min(range(len(found)), key=lambda one: found[one][2].memory[places[one]], default=None)
+    least = min(range(len(found)), key=lambda one: np.ravel(found[one][2].memory)[places[one]], default=None)
     return None if least is None else _plan(found[least][0], cluster, found[least][1], places[least])
 
 

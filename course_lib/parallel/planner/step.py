@@ -4,12 +4,14 @@ A stage works through m micro-batches, the slowest stage sets the pace, the othe
 and what communication is not hidden behind computation is added.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.units import Numeric
 from course_lib.parallel.planner.bubbles import idle_seconds
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.constants import ASYNC_TP_HIDES, HOST_ADAM, HOST_BACKWARD, MIXTURE_LAUNCH
@@ -31,21 +33,21 @@ ADAM_BYTES = 40.0  # read and written per parameter: gradient, master copy, two 
 class Step:
     """Seconds of one step on the slowest stage, by cause. Communication counts only where nothing hides it."""
 
-    matmul: Any
-    attention: Any
-    other: Any  # elementwise kernels and the loss
-    recompute: Any
-    launch: Any  # the device waits for the processor to launch kernels
-    tp: Any
-    cp: Any
-    ep: Any
-    pp: Any
-    dp: Any
-    bubble: Any
-    optimizer: Any  # adding up gradients of micro-batches, and the update
+    matmul: Numeric
+    attention: Numeric
+    other: Numeric  # elementwise kernels and the loss
+    recompute: Numeric
+    launch: Numeric  # the device waits for the processor to launch kernels
+    tp: Numeric
+    cp: Numeric
+    ep: Numeric
+    pp: Numeric
+    dp: Numeric
+    bubble: Numeric
+    optimizer: Numeric  # adding up gradients of micro-batches, and the update
 
     @property
-    def seconds(self) -> Any:
+    def seconds(self) -> Numeric:
         """The whole step."""
         return sum(getattr(self, each.name) for each in fields(self))
 
@@ -59,20 +61,20 @@ class Step:
 class Layer:
     """Seconds of one layer for one micro-batch, by cause, forward and backward together, and the passes' lengths."""
 
-    parts: dict[str, Any]
-    forward: Any
-    backward: Any
-    weights: Any  # the weight gradients' part of `backward`
-    busy: Any  # forward and backward without communication
+    parts: dict[str, Numeric]
+    forward: Numeric
+    backward: Numeric
+    weights: Numeric  # the weight gradients' part of `backward`
+    busy: Numeric  # forward and backward without communication
 
 
-def micro_batch(job: Job, layout: Layout) -> Any:
+def micro_batch(job: Job, layout: Layout) -> Numeric:
     """Sequences of one micro-batch: global batch = micro-batch x micro-batches x data ranks. Context ranks share a
     sequence."""
     return job.sequences / (layout.dp * layout.microbatches)
 
 
-def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
+def layer(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> Layer:
     """One layer with its communication, its recomputation and the processor's launches."""
     product, scores, rest = (each(job, cluster, layout, batch) for each in (matmuls, attention, elementwise))
     hidden = ASYNC_TP_HIDES if job.software.overlap_tp else 0.0
@@ -106,21 +108,23 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
     return Layer(parts=parts, forward=forward, backward=backward, weights=product.weights, busy=busy)
 
 
-def _behind(work: Pass, talk: tuple[Any, Any]) -> tuple[Any, Any]:
+def _behind(work: Pass, talk: tuple[Numeric, Numeric]) -> tuple[Numeric, Numeric]:
     """What is left of forward and backward communication behind the work that it overlaps with: keys travel while
     scores are computed."""
     return np.maximum(talk[0] - work.forward, 0.0), np.maximum(talk[1] - work.backward, 0.0)
 
 
 def _recomputed(
-    job: Job, norms: Any, product: Pass, scores: Pass, rest: Pass, tensor: Any, expert: Any
-) -> tuple[Any, Any]:
+    job: Job, norms: Numeric, product: Pass, scores: Pass, rest: Pass, tensor: Sequence[Any], expert: Sequence[Any]
+) -> tuple[Numeric, Numeric]:
     """Seconds of computation, and of communication, that the backward pass repeats from the forward pass."""
     if job.recompute == "none":
         return 0.0, 0.0
     if job.recompute == "full":
         return product.forward + scores.forward + rest.forward, tensor[0] + expert[0]
-    again, talk, what = 0.0, 0.0, job.software.selective
+    again: Numeric = 0.0
+    talk: Numeric = 0.0
+    what = job.software.selective
     if "products" in what:
         again, talk = product.forward / 2 + rest.forward, tensor[0] / 2  # scattered results are saved, gathered not
     if "core" in what and job.software.attention == "unfused":  # a fused backward pass computes the scores anyway
@@ -132,7 +136,7 @@ def _recomputed(
     return again, talk
 
 
-def _both(device: Any, host: float) -> Any:
+def _both(device: Numeric, host: float) -> Numeric:
     """Seconds of work that needs device and processor at once: the cube root of both cubes' sum, little more than the
     longer one.
 
@@ -169,7 +173,7 @@ def step_time(job: Job, cluster: Cluster, layout: Layout) -> Step:
     )
 
 
-def _slowest(layers: Any, stages: Any, per_layer: Any, ends: Any) -> tuple[Any, Any]:
+def _slowest(layers: Numeric, stages: Numeric, per_layer: Numeric, ends: Numeric) -> tuple[Numeric, Numeric]:
     """Layers on the slowest stage, and 1 if it has the head. Where layers do not divide, the last stage has one less
     than the others."""
     share = layers / stages
@@ -178,7 +182,7 @@ def _slowest(layers: Any, stages: Any, per_layer: Any, ends: Any) -> tuple[Any, 
     return np.where(middle, fewer + 1, np.where(share == fewer, share, fewer)), np.where(middle, 0.0, 1.0)
 
 
-def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
+def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> Numeric:
     """Messages between stages: two a micro-batch and chunk, and one each way along the pipeline to fill and drain
     it."""
     message = message_seconds(job, cluster, layout, batch)
@@ -187,7 +191,7 @@ def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
     return (steady + 2 * (layout.pp - 1)) * message
 
 
-def _data(job: Job, cluster: Cluster, layout: Layout, each: Layer, layers: Any) -> Any:
+def _data(job: Job, cluster: Cluster, layout: Layout, each: Layer, layers: Numeric) -> Numeric:
     """Exposed synchronization of data ranks.
 
     Under ZeRO-3 each micro-batch gathers the weights forward and backward and scatters the gradients while other layers
@@ -204,7 +208,7 @@ def _data(job: Job, cluster: Cluster, layout: Layout, each: Layer, layers: Any) 
     return np.where(layout.dp * layout.cp > 1, np.where(np.equal(layout.zero, 3), sharded, once), 0.0)
 
 
-def _update(job: Job, cluster: Cluster, layout: Layout) -> Any:
+def _update(job: Job, cluster: Cluster, layout: Layout) -> Numeric:
     """Gradients added up after each micro-batch, and Adam on the rank's share of the state, by the server's processors
     where that is offloaded."""
     dense, experts = rank_params(job, layout)

@@ -1,13 +1,13 @@
 """Bytes that one rank sends in a step, by axis, and the seconds of each axis before anything hides them."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from course_lib.cluster.collectives import ring_share
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.shapes import expert_params, layer_params
+from course_lib.estimate.units import Numeric
 from course_lib.parallel.context.costs import Traffic, gather_traffic
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.constants import MESSAGE_SECONDS
@@ -25,7 +25,7 @@ from course_lib.parallel.tensor.traffic import tp_passes
 WIDTH = 2.0  # bytes of an activation or a weight as it is sent
 
 
-def strides(layout: Layout) -> dict[str, Any]:
+def strides(layout: Layout) -> dict[str, Numeric]:
     """The distance between neighbors of each axis, innermost first: tensor, context, data, pipeline.
 
     Experts are shared out over neighboring context and data ranks.
@@ -35,7 +35,7 @@ def strides(layout: Layout) -> dict[str, Any]:
     return {"tp": 1, "cp": context, "ep": context, "dp": data, "pp": data * layout.dp}
 
 
-def tensor_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
+def tensor_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> tuple[Numeric, Numeric]:
     """Tensor parallelism's collectives of a layer's b s h, forward and backward: `tensor_passes`, in seconds."""
     nbytes = WIDTH * batch * job.seq / layout.cp * job.shape.hidden
     one = gather_seconds(nbytes, layout.tp, 1, cluster)
@@ -43,14 +43,14 @@ def tensor_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tu
     return forward * one, backward * one
 
 
-def tensor_passes(job: Job, layout: Layout) -> tuple[Any, Any]:
+def tensor_passes(job: Job, layout: Layout) -> tuple[Numeric, Numeric]:
     """How often a layer's activations pass around the tensor-parallel ring, forward and backward, without
     recomputation."""
     forms = [tp_passes(sequence_parallel=sp, regather=job.software.regather) for sp in (False, True)]
     return tuple(np.where(layout.sp_ways > 1, *reversed(both)) for both in zip(*forms, strict=True))
 
 
-def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
+def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> tuple[Numeric, Numeric]:
     """Context parallelism's keys and values (`context_traffic`) around a ring, forward, and backward with their
     gradients: the seconds of the bytes, and of the messages' latencies, which nothing hides."""
     part = WIDTH * 2 * batch * job.seq / layout.cp * job.shape.kv_width_on(layout.tp)
@@ -59,7 +59,7 @@ def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> t
     return (layout.cp - 1) * part / rate, (layout.cp - 1) * MESSAGE_SECONDS
 
 
-def context_traffic(job: Job, layout: Layout, batch: Any, width: float = WIDTH) -> Traffic:
+def context_traffic(job: Job, layout: Layout, batch: Numeric, width: float = WIDTH) -> Traffic:
     """What context parallelism sends for one layer and micro-batch: keys and values are gathered again for the backward
     pass, not kept.
 
@@ -68,7 +68,7 @@ def context_traffic(job: Job, layout: Layout, batch: Any, width: float = WIDTH) 
     return gather_traffic(batch * job.seq, job.shape.kv_width_on(layout.tp), 1, layout.cp, width)
 
 
-def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
+def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> tuple[Numeric, Numeric]:
     """Expert parallelism's two all-to-alls (to the experts and back), forward and again backward.
 
     Inside a server each of a token's top_k copies travels. Between servers, one copy goes to each server that has any
@@ -90,7 +90,7 @@ def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tu
     return once, once
 
 
-def message_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
+def message_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> Numeric:
     """One message between neighboring stages, b s h.
 
     With sequence parallelism, or with Megatron's scatter and gather (Narayanan et al. 2021, 4.1), a tensor-parallel
@@ -106,11 +106,11 @@ def message_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> A
 class Sync:
     """What data parallelism exchanges, in seconds."""
 
-    gather: Any  # all weights of a rank once, from the ranks that share them
-    scatter: Any  # all gradients of a rank once
+    gather: Numeric  # all weights of a rank once, from the ranks that share them
+    scatter: Numeric  # all gradients of a rank once
 
 
-def rank_params(job: Job, layout: Layout) -> tuple[Any, Any]:
+def rank_params(job: Job, layout: Layout) -> tuple[Numeric, Numeric]:
     """Parameters on a rank of the first stage: those that all data ranks share, and its experts."""
     one = job.shape
     layers = one.layers / layout.pp
@@ -120,7 +120,7 @@ def rank_params(job: Job, layout: Layout) -> tuple[Any, Any]:
     return dense, experts
 
 
-def experts_alike(layout: Layout) -> Any:
+def experts_alike(layout: Layout) -> Numeric:
     """Ranks that hold the same experts and sum their gradients; one where expert parallelism takes the tensor ranks in
     as well."""
     return np.maximum(layout.dp * layout.cp // layout.ep, 1)
@@ -145,19 +145,19 @@ def data_seconds(job: Job, cluster: Cluster, layout: Layout) -> Sync:
     return Sync(gather, scatter)
 
 
-def data_bytes(layout: Layout, weight: float, gradient: float) -> Any:
+def data_bytes(layout: Layout, weight: float, gradient: float) -> Numeric:
     """Bytes per parameter that a very large data ring sends in a step: once, or under ZeRO-3 for every micro-batch."""
     often = np.where(np.equal(layout.zero, 3), layout.microbatches, 1)
     return often * np.choose(layout.zero, [bytes_per_param_sent(stage, weight, gradient) for stage in range(4)])
 
 
-def stage_borders(layout: Layout) -> Any:
+def stage_borders(layout: Layout) -> Numeric:
     """Borders that a micro-batch crosses between ranks: between all chunks, since the last rank's chunk sends to the
     first rank's next one."""
     return np.where(np.greater(layout.pp, 1), layout.pp * layout.virtual - 1, 0)
 
 
-def traffic(job: Job, layout: Layout, width: float = WIDTH, gradient: float | None = None) -> dict[str, Any]:
+def traffic(job: Job, layout: Layout, width: float = WIDTH, gradient: float | None = None) -> dict[str, Numeric]:
     """Bytes that one rank sends in a step by axis, the mean over ranks, in the layers and for the gradients.
 
     `width` is bytes of an activation or weight, `gradient` of a gradient as it is reduced, by default the software's.

@@ -56,12 +56,3 @@ def faults(job: Job, cluster: Cluster, layout: Layout) -> np.ndarray:
 def in_words(bits: int) -> tuple[str, ...]:
     """The reasons of one layout."""
     return tuple(reason for bit, reason in enumerate(REASONS) if int(bits) >> bit & 1)
-
-
-def invalid(job: Job, cluster: Cluster, layout: Layout) -> Any:
-    """The reasons against one layout as text, "" if there is none; for arrays, an array of such texts."""
-    bits = faults(job, cluster, layout)
-    if bits.ndim == 0:
-        return "; ".join(in_words(int(bits)))
-    texts = {int(each): "; ".join(in_words(int(each))) for each in np.unique(bits)}
-    return np.array([texts[int(each)] for each in bits.ravel()], dtype=object).reshape(bits.shape)

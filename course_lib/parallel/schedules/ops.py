@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from course_lib.estimate.units import require_whole
 
@@ -91,7 +91,7 @@ def v_shaped(ranks: int) -> Route:
 
 
 def schedule_of(
-    rows: Iterable[Iterable[Any]], microbatches: int, routes: Sequence[Route] | None = None, name: str = "yours"
+    rows: Iterable[Iterable[object]], microbatches: int, routes: Sequence[Route] | None = None, name: str = "yours"
 ) -> Schedule:
     """A schedule from rows written by hand: `Op`, ("F", 2, 0) or "2F0"; None, an idle slot, is left out.
 
@@ -102,7 +102,7 @@ def schedule_of(
     return Schedule(name, made, microbatches, tuple(routes or (looped(len(made)),)))
 
 
-def _op(item: Any) -> Op:
+def _op(item: object) -> Op:
     if isinstance(item, str):
         found = re.fullmatch(r"\s*(\d+)\s*([FBIW])\s*(\d+)\s*", item)
         if found:

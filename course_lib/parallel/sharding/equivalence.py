@@ -32,11 +32,11 @@ def only_at_work(model: Transformer) -> Transformer:
 def _come_and_go(unit: nn.Module, forward_only: bool) -> None:
     kept = [each.detach().clone() for each in unit.parameters()]
 
-    def show(*_: Any) -> None:
+    def show(*_: object) -> None:
         for each, values in zip(unit.parameters(), kept, strict=True):
             each.data.copy_(values)
 
-    def hide(*_: Any) -> None:
+    def hide(*_: object) -> None:
         for each in unit.parameters():
             each.data.fill_(math.nan)
 

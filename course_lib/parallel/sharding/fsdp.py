@@ -81,10 +81,10 @@ class Unit:
         self._module.forward = self._around(self._module.forward)
         del self._named, self.places
 
-    def _around(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+    def _around(self, forward: Callable[..., object]) -> Callable[..., Any]:
         """The module's forward pass, with gathering before and freeing after it."""
 
-        def gathered(*args: Any, **kwargs: Any) -> Any:
+        def gathered(*args: object, **kwargs: object) -> Any:
             self.model._ahead(
                 self.place, -1 if _in_backward() else +1
             )  # a recomputation visits the units in reverse order
@@ -196,7 +196,7 @@ class FullySharded(nn.Module):
         self._leaving: Row | None = None
         self._reduced: set[Row] = set()
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """The result of the module."""
         return self.module(*args, **kwargs)
 

@@ -67,7 +67,7 @@ def _obstacle(config: Any, ranks: int) -> str:
 
 
 def plan(
-    config: Any, ranks: int, rank: int, sequence_parallel: bool = False, vocab_parallel: bool = True
+    config: object, ranks: int, rank: int, sequence_parallel: bool = False, vocab_parallel: bool = True
 ) -> dict[str, tuple[Piece, ...]]:
     """The pieces that form each parameter of rank `rank`, by its local name; several are stacked.
 

@@ -68,7 +68,7 @@ def tp_cost_per_layer(
     )
 
 
-def tp_bytes_per_layer(tokens: int, hidden: int, tp: int, *, element_bytes: int = 2, **form: Any) -> float:
+def tp_bytes_per_layer(tokens: int, hidden: int, tp: int, *, element_bytes: int = 2, **form: object) -> float:
     """Bytes that each rank sends for one layer, forward and backward: 8·tokens·hidden·(1 − 1/t) elements, in either
     form.
 
@@ -126,7 +126,7 @@ def tp_bytes_per_step(
     )
 
 
-def _partial(config: Any, tp: int, sequence_parallel: bool, vocab_parallel: bool) -> float:
+def _partial(config: object, tp: int, sequence_parallel: bool, vocab_parallel: bool) -> float:
     """Numbers that a rank sends to sum partial gradients."""
     held = [piece for pieces in plan(config, tp, 0, sequence_parallel, vocab_parallel).values() for piece in pieces]
     return sum(ring_cost(piece.numel, piece.copies, 0.0, 1.0).nbytes for piece in held if piece.partial)

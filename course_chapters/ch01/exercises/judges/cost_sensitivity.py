@@ -46,7 +46,7 @@ from course_lib.estimate.units import HOUR
 
 
 # %% right: worked
-asked = params("cost-sensitivity").asked  # "point" or "slope": which of the two the card asks for
+asked = params("cost-sensitivity").asked  # leave as is: "point" or "slope": which of the two your variant asks for
 
 
 def cost_per_mfu_point(params: float, tokens: float, gpu_flops: float, usd_per_hour: float, mfu: float) -> float:

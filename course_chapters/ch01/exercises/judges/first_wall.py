@@ -207,7 +207,7 @@ from course_lib import params
 
 
 # %% right: worked
-per_param = params("first-wall").bytes_per_param  # bytes of state per parameter
+per_param = params("first-wall").bytes_per_param  # leave as is: bytes of state, of your variant
 
 
 def first_wall(job: dict) -> tuple[str, str, int]:

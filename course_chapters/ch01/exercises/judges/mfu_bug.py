@@ -59,7 +59,7 @@ ANSWERS = r'''from course_lib.estimate import compute; from course_lib import pa
 
 
 # %% right: worked
-scope = params("mfu-bug").scope  # "all" or "each": whose sequences `batch` counts
+scope = params("mfu-bug").scope  # leave as is: "all" or "each": whose sequences `batch` counts in your variant
 
 
 def mfu_fixed(

@@ -88,7 +88,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-spent_in = params("mfu-waste").spent_in  # "dollars" or "GPU-hours": what `spent` counts
+spent_in = params("mfu-waste").spent_in  # leave as is: "dollars" or "GPU-hours": what `spent` counts in your variant
 
 
 def money_lost(spent: float, usd_per_hour: float, mfu: float, baselines: dict) -> dict:

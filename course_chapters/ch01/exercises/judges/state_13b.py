@@ -93,7 +93,7 @@ from course_lib import params
 
 
 # %% right: worked
-mine = params("state-13b")  # your variant: mine.params, mine.memory, mine.convention, mine.buckets
+mine = params("state-13b")  # leave as is: your variant: mine.params, mine.memory, mine.convention, mine.buckets
 
 
 def training_state(params: float) -> float:

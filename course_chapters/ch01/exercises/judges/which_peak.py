@@ -90,7 +90,7 @@ from course_lib.estimate.units import TFLOP, YEAR
 
 
 # %% right: worked
-printed = params("which-peak")  # your variant; printed.gpus: how many GPUs the sheet's numbers are for
+printed = params("which-peak")  # leave as is: your variant; printed.gpus: how many GPUs the sheet's numbers are for
 
 
 def which_peak(params: float, tokens: float, sheet: list[dict]) -> tuple[float, float]:

@@ -95,7 +95,7 @@ from course_lib.estimate.units import WEEK
 
 
 # %% right: worked
-law = params("years-to-weeks").law  # "doubling" or "serial": how scaling falls short
+law = params("years-to-weeks").law  # leave as is: "doubling" or "serial": how scaling falls short in your variant
 
 
 def plan_run(

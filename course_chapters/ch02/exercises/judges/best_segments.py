@@ -184,6 +184,9 @@ def best_segments(inputs, inner):
 # %% wrong: every layer's input => values every-layers-input
 # > a segment keeps the input of its first layer only.
 # ~ kept += inputs[start] ==> kept += sum(inputs[start:end])
+# %% wrong: inputs inside a segment => values
+# > recomputation holds the insides of a segment's layers, and not their inputs.
+# ~ max(most, kept + sum(inner[start:end])) ==> max(most, kept + sum(inner[start:end]) + sum(inputs[start + 1 : end]))
 # %% wrong: own input forgotten => values
 # > this leaves out the input of the segment being recomputed.
 # ~ max(most, kept + ==> max(most, kept - inputs[start] +

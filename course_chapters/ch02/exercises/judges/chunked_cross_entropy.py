@@ -160,7 +160,7 @@ from course_lib import params
 
 
 # %% right: worked
-reduction = params("chunked-cross-entropy").reduction  # "mean" or "sum"
+reduction = params("chunked-cross-entropy").reduction  # leave as is: "mean" or "sum": your variant
 
 
 def chunked_cross_entropy(hidden, weight, targets, chunks: int):

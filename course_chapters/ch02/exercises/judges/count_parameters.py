@@ -68,7 +68,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-biases = params("count-parameters").biases  # "none" or "qkv": which matrices have biases
+biases = params("count-parameters").biases  # leave as is: "none" or "qkv": which matrices have biases in your variant
 
 
 def count_parameters(shape: dict) -> dict[str, int]:

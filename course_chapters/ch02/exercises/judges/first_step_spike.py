@@ -94,7 +94,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-between = params("first-step-spike").grads_between  # "set to None" or "zeroed"
+between = params("first-step-spike").grads_between  # leave as is: "set to None" or "zeroed": your variant
 
 
 def timeline(job: dict) -> list[float]:
@@ -145,6 +145,9 @@ def dies_at(job: dict, memory: float) -> str | None:
 # %% wrong: end of phase => values
 # > this is the end of a backward pass, not its worst moment.
 # ~ max(activations, grads) ==> grads
+# %% wrong: activations alone => generality
+# > a backward pass ends with all gradients, which may be more than the activations that it began with.
+# ~ max(activations, grads) ==> activations
 # %% wrong: activations in step => values
 # > the backward pass has freed the activations before the optimizer steps.
 # ~ grads + job["work"] ==> grads + job["work"] + activations

@@ -115,7 +115,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-form = params("peak-not-sum").log  # "events" or "lifetimes": what the rows of the log are
+form = params("peak-not-sum").log  # leave as is: "events" or "lifetimes": the rows of your variant
 
 
 def peak(log: list[dict]) -> tuple[int, float, str]:

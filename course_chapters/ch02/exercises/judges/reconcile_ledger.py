@@ -93,7 +93,7 @@ def saved_rows(*block):
 
 
 # %% right: worked
-asked = params("reconcile-ledger")
+asked = params("reconcile-ledger")  # leave as is
 attention = asked.attention  # "fused" or "by hand": your variant
 saved = saved_rows(asked.batch, asked.seq, asked.hidden, asked.heads, asked.ffn, attention)  # look at these rows
 

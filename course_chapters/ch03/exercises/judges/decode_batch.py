@@ -97,7 +97,7 @@ from course_lib.estimate import roofline
 
 
 # %% right: worked
-kept = params("decode-batch").kept  # "each" or "shared": whose `kv_bytes` they are
+kept = params("decode-batch").kept  # leave as is: "each" or "shared": whose `kv_bytes` they are in your variant
 
 
 def smallest_batch(flops: float, bandwidth: float, params: float, weight_size: float, kv_bytes: float) -> int | None:

@@ -73,7 +73,7 @@ from course_lib.estimate import roofline
 
 
 # %% right: worked
-clock = params("fit-roofs").clock  # "durations" or "readings": what `seconds` holds
+clock = params("fit-roofs").clock  # leave as is: "durations" or "readings": what `seconds` holds in your variant
 
 
 def fit_roofs(runs: list[dict], cache: float, sheet_flops: float, sheet_bandwidth: float) -> tuple[float, float, float]:

@@ -86,7 +86,7 @@ from course_lib import params
 
 
 # %% right: worked
-phases = params("hierarchical-bandwidth").phases  # "in turn" or "at once"
+phases = params("hierarchical-bandwidth").phases  # leave as is: "in turn" or "at once" in your variant
 
 
 def cross_bandwidth(levels: list[dict]) -> list[float]:
@@ -118,6 +118,9 @@ def cross_bandwidth(levels):
 # %% wrong: both directions => values
 # > at least one rate still adds both directions.
 # ~ level["shared_by"] / level["directions"] ==> level["shared_by"]
+# %% wrong: both directions in place of the oversubscription => generality
+# > where both directions were added, the oversubscription is left out.
+# ~ / level["oversubscription"] ==> / (1 if level["directions"] > 1 else level["oversubscription"])
 # %% wrong: whole server => values
 # > one rate is shared by several devices; divide it.
 # ~ level["rate"] / level["shared_by"] ==> level["rate"]

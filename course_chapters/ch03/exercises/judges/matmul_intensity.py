@@ -76,7 +76,7 @@ from course_lib.estimate import roofline
 
 
 # %% right: worked
-output = params("matmul-intensity").output  # "written" or "accumulated": what happens to C
+output = params("matmul-intensity").output  # leave as is: "written" or "accumulated": what your variant does with C
 
 
 def matmul_intensity(m: int, k: int, n: int, size: int, reads_only: bool) -> float:

@@ -87,7 +87,7 @@ from course_lib import params
 
 
 # %% right: worked
-kind = params("network-roof").network_kind  # what `network` counts: "one way" or "both ways"
+kind = params("network-roof").network_kind  # leave as is: what `network` counts: "one way" or "both ways"
 
 
 def three_roofs(

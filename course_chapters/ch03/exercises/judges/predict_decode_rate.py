@@ -31,7 +31,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-one = params("predict-decode-rate")  # your variant: one.params, one.flops, one.bandwidth
+one = params("predict-decode-rate")  # leave as is: your variant: one.params, one.flops, one.bandwidth
 
 
 def tokens_interval() -> tuple[float, float]:

@@ -86,7 +86,7 @@ from course_lib.estimate import roofline
 
 
 # %% right: worked
-slots = params("quantization-dips").slots  # tiles that a processor takes at a time
+slots = params("quantization-dips").slots  # leave as is: tiles that a processor takes at a time in your variant
 
 
 def efficiency(m: int, n: int, tile: int, sms: int) -> float:
@@ -152,6 +152,12 @@ def dips(m, sizes, tile, sms):
 # %% wrong: rises => values
 # > the efficiency rises, or stays, at these sizes.
 # ~ now < before ==> now >= before
+# %% wrong: equal is lower => generality
+# > a size at which the efficiency stays the same is no dip.
+# ~ now < before ==> now <= before
+# %% wrong: lower than the best before => values
+# > this compares with the best of all sizes before, not with the size just before.
+# ~ if now < before] ==> if now < max(kept[: sizes.index(n)])]
 # %% wrong: 132 by heart => values -
 # ~ tiles / (sms * slots) ==> tiles / (132 * slots)
 # ~ waves * sms ==> waves * 132

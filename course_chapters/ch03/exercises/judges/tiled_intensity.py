@@ -101,7 +101,7 @@ from course_lib.estimate import roofline
 
 
 # %% right: worked
-stays = params("tiled-intensity").stays  # "C" or "A": which tile stays in the cache
+stays = params("tiled-intensity").stays  # leave as is: "C" or "A": which tile stays in the cache in your variant
 
 
 def tile_moves(m: int, k: int, n: int, tile: int) -> int:

@@ -78,7 +78,7 @@ ANSWERS = r'''from course_lib import params; from course_lib.estimate import roo
 
 
 # %% right: worked
-overlap = params("which-upgrade").overlap  # "everything" or "wires wait"
+overlap = params("which-upgrade").overlap  # leave as is: "everything" or "wires wait" in your variant
 
 
 def best_upgrade(work: dict[str, float], rates: dict[str, float], factor: float) -> tuple[str, float]:

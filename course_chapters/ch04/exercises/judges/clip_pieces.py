@@ -66,6 +66,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("a norm equal to the limit", "generality:edges", exact, 5.0, ()),
         hidden("a norm just above the limit", "generality:edges", exact, 4.9995, ()),
         *(hidden("infinity or NaN in one shard", "generality:edges", each, 1.0, ()) for each in broken),
+        hidden("a limit of zero", "generality:edges", cut(pieces(), 2, rng), 0.0, ()),
         hidden("bfloat16", "generality:edges", cut(pieces(1.0, torch.bfloat16), 2, rng), 1.0, ()),
         hidden("squares beyond float16", "generality:edges", cut(pieces(300.0, torch.float16), 2, rng), 1.0, ()),
     ]
@@ -102,11 +103,12 @@ def _norm_fault(case: Case, got: Any, want: float) -> Fault | None:
     half = any(g.dtype == torch.float16 for shard in case.args[0] for g in shard.values())
     if near(got, want, 1e-3 if half else 1e-5):
         return None
-    apart = f"{got / want:.4g} times the right one" if want else f"{got:.4g} where 0 is right"
+    apart = f"{got / want:.7g} times the right one" if want else f"{got:.4g} where 0 is right"
     return Wrong("other-norm", f"{case.name}: the norm is {apart}.", f"{case.name}, the norm: ", ("norm",))
 
 
 JUDGING = Judging(
+    within=1e-5,
     shares="values:gradients 0.4, values:norm 0.1, generality:splits 0.2, generality:copies 0.15, "
     "generality:edges 0.15",
     cases=_cases,
@@ -165,7 +167,7 @@ def clip(shards: list[dict], limit: float, replicated: set[str]) -> float:
 # > every tensor is clipped by its own norm.
 # -             if name not in seen:
 # -                 total += gradient.double().square().sum().item()
-# +             norm = gradient.norm().item()
+# +             norm = gradient.double().norm().item()
 # +             total += norm**2
 # +             gradient.mul_(min(1.0, limit / norm) if norm else 1.0)
 # ~ norm < float("inf") ==> norm < limit

@@ -67,7 +67,7 @@ from course_lib import params
 
 
 # %% right: worked
-shape = params("learning-rate").shape  # "cosine", or "wsd": warm-up, plateau, line
+shape = params("learning-rate").shape  # leave as is: "cosine", or "wsd": warm-up, plateau, line
 
 
 def learning_rate(step: int, peak: float, floor: float, warmup: int, total: int) -> float:
@@ -98,6 +98,9 @@ def learning_rate(step: int, peak: float, floor: float, warmup: int, total: int)
 # > this is the rate of the update after; the first update is number 1.
 #   def learning_rate(step: int, peak: float, floor: float, warmup: int, total: int) -> float:
 # +     step = step + 1
+# %% wrong: the warm-up is one update ahead => values warm-up-early
+# > in the warm-up, this is the rate of the update after; the first update is number 1.
+# ~ peak * step / warmup ==> peak * (step + 1) / warmup
 # %% wrong: no warm-up => values no-warm-up
 # > this is the peak; in the warm-up the rate still rises.
 # ~ peak * step / warmup ==> peak

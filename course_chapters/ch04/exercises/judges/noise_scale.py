@@ -110,6 +110,9 @@ def noise_scale(small, big, small_batch, big_batch):
 # %% wrong: the weights exchanged => values weights-swapped
 # > each mean has the other's weight.
 # ~ b - small_batch * s ==> s - small_batch * b
+# %% wrong: variance and squared norm exchanged => values exchanged
+# > the first two values are exchanged; the variance comes first.
+# ~ return variance, squared, ==> return squared, variance,
 # %% wrong: a mean of ratios => values mean-of-ratios
 # > ratios of steps are averaged; average both values first.
 # -     return variance, squared, variance / squared if squared > 0 else None

@@ -97,7 +97,7 @@ def _worth_sorting(rng: random.Random, count: int, room: int) -> tuple[list[int]
 def _pack_cases(params: Params, rng: random.Random) -> list[Case]:
     documents, room = params["documents"], params["room"]
     edges = [(lengths, 8) for lengths in ([], [8], [8, 8, 8], [1] * 9, [4, 4, 4, 4], [7, 1], [8, 4, 4], [4, 8, 4])]
-    edges += [([1, 2, 3, 6, 8], 10), ([7] * 12 + [3] * 12, 10), ([1] * 40, 20)]
+    edges += [([0, 1, 2, 3, 6, 8], 10), ([7] * 12 + [3] * 12, 10), ([1] * 40, 20)]
     full = [([3, 5], 8), ([5, 3], 8), ([8], 8), ([], 4), ([1, 1, 1, 1], 4), ([2, 1], 4), ([1], 1)]
     full += [([1] * 130 + [55], 190), ([3, 4, 1], 8), ([3, 1, 4], 8)]
     return [

@@ -92,7 +92,7 @@ from course_lib import params
 
 
 # %% right: worked
-decay_kind = params("write-adamw").decay  # "decoupled": AdamW; "l2": Adam with the decay in the gradient
+decay_kind = params("write-adamw").decay  # leave as is: "decoupled": AdamW; "l2": Adam with the decay in the gradient
 
 
 def adamw(parameter, gradient, state: dict, lr: float, betas: tuple[float, float], eps: float, decay: float):
@@ -188,6 +188,15 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # ~ if decay_kind == "l2": ==> if not decay_kind:
 # ~ ratio = m / (1 - betas[0] ** t) ==> ratio = (m / (1 - betas[0] ** t) + decay * parameter)
 # ~ - lr * ratio - lr * decay * parameter ==> - lr * ratio
+# %% wrong: the decay after the update, without the learning rate => values decay-after-unscaled
+# > the decay uses the parameter after the update, and lacks the learning rate.
+# ~ if decay_kind == "l2": ==> if not decay_kind:
+# ~ return parameter - lr * ratio - lr * decay * parameter ==> return (parameter - lr * ratio) * (1 - decay)
+# %% wrong: without a gradient it counts and decays => generality counts-and-decays
+# > a step without a gradient is counted, and decays the parameter; it must do neither.
+# -         return parameter
+# +         state["t"] = state.get("t", 0) + 1
+# +         return parameter * (1 - lr * decay)
 # %% wrong: one count of steps for all parameters => generality shared-step
 # > a step without a gradient counts; each parameter counts its own steps.
 #       if gradient is None:

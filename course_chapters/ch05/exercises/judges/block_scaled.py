@@ -110,7 +110,7 @@ from course_lib import params
 
 
 # %% right: worked
-rule = params("block-scaled").rule  # "exact", or "power": a power of two
+rule = params("block-scaled").rule  # leave as is: "exact", or "power": a power of two
 
 
 def quantize_blocks(x: torch.Tensor, block: int, round_e4m3) -> tuple[torch.Tensor, torch.Tensor]:

@@ -149,7 +149,7 @@ from course_lib import params
 
 
 # %% right: worked
-forgiven = params("loss-scaler").forgiven  # 0: every overflow halves the scale; 1: the first one does not
+forgiven = params("loss-scaler").forgiven  # leave as is: 0: every overflow halves the scale; 1: the first one does not
 
 
 class Scaler:

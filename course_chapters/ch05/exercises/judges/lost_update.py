@@ -70,7 +70,7 @@ from course_lib import params
 
 
 # %% right: worked
-step = params("lost-update").step  # "grow": weight + update; "shrink": weight - update
+step = params("lost-update").step  # leave as is: "grow": weight + update; "shrink": weight - update
 
 
 def threshold(weight: float, fraction_bits: int) -> float:

@@ -96,7 +96,7 @@ from course_lib import params
 
 
 # %% right: worked
-reduce = params("mixed-precision-step").reduce  # over the micro-batches: "mean" or "sum"
+reduce = params("mixed-precision-step").reduce  # leave as is: over the micro-batches: "mean" or "sum"
 
 
 def train_step(master, momentum, microbatches, loss_of, rate, accumulate):

@@ -134,7 +134,7 @@ from course_lib import params
 
 
 # %% right: worked
-overflow = params("round-to-format").overflow  # "infinity" or "saturate"
+overflow = params("round-to-format").overflow  # leave as is: "infinity" or "saturate"
 
 
 def round_to_format(x: torch.Tensor, exponent_bits: int, fraction_bits: int) -> torch.Tensor:

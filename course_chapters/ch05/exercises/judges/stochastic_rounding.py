@@ -123,7 +123,7 @@ from course_lib import params
 
 
 # %% right: worked
-fmt = params("stochastic-rounding").format  # "bf16" or "tf32"
+fmt = params("stochastic-rounding").format  # leave as is: "bf16" or "tf32"
 
 
 def stochastic_round(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:

@@ -30,11 +30,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
         return [row(s) for s in range(n)]
 
-    hot = [[longest if d == 1 else 0 for d in range(4)] for _ in range(4)]
+    hot = [[longest if d == 1 != s else 0 for d in range(4)] for s in range(4)]  # rank 1 has only empty rows itself
     sparse = [[longest if (s * 3 + d * 5) % 4 == 0 else 0 for d in range(5)] for s in range(5)]
     cases = [shown("five ranks", "values:rows", per_rank=_parts(coin, drawn(5)))]
     cases += [hidden("four ranks, other data", "values:rows", per_rank=_parts(coin, drawn(4)))]
-    cases += [hidden("all data for rank 1", "generality:empty", per_rank=_parts(coin, hot))]
+    cases += [hidden("all data of three ranks for rank 1", "generality:empty", per_rank=_parts(coin, hot, torch.int64))]
     cases += [hidden("many empty rows", "generality:empty", per_rank=_parts(coin, sparse))]
     cases += [hidden("no data at all", "generality:empty", per_rank=_parts(coin, [[0] * 3] * 3))]
     cases += [hidden("64-bit integers", "generality:ranks", per_rank=_parts(coin, drawn(6), torch.int64))]

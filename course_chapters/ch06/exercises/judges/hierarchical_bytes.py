@@ -105,7 +105,7 @@ from course_lib.cluster import P2POp
 
 
 # %% right: worked
-placement = params("hierarchical-bytes").placement  # "block" or "round-robin"
+placement = params("hierarchical-bytes").placement  # leave as is: "block" or "round-robin"
 
 
 def hierarchical_all_reduce(comm, x, per_node):

@@ -84,7 +84,7 @@ from course_lib.messages import count_text
 
 
 # %% right: worked
-owner = params("reduce-scatter-half").owner  # rank r must return chunk r + owner
+owner = params("reduce-scatter-half").owner  # leave as is: rank r must return chunk r + owner
 
 
 def ring_reduce_scatter(comm, x):

@@ -127,7 +127,7 @@ from course_lib.messages import count_text
 
 
 # %% right: worked
-way = params("ring-all-reduce").direction  # 1: 0 → 1 → 2; -1: the opposite direction
+way = params("ring-all-reduce").direction  # leave as is: 1: 0 → 1 → 2; -1: the opposite direction
 
 
 def ring_all_reduce(comm, x):

@@ -22,7 +22,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     cases = [shown("six ranks", "values:shift", per_rank=data(6))]
     cases += [hidden("five ranks, other data", "values:shift", per_rank=data(5))]
-    cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n)) for n in (1, 2, 8)]
+    cases += [hidden(f"{ranks_text(n)}, one number", "generality:ranks", per_rank=data(n, 1)) for n in (1, 2)]
+    cases += [hidden(ranks_text(8), "generality:ranks", per_rank=data(8))]
     for n in (1, rng.choice((11, 13))):
         cases.append(hidden(f"{ranks_text(n)}, many integers", "generality:ranks", per_rank=data(n, 2, 3, 11)))
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 3).items()]
@@ -66,7 +67,7 @@ from course_lib.cluster import P2POp
 
 
 # %% right: worked
-direction = params("ring-shift").direction  # 1: rank r sends to r + 1; -1: to r − 1
+direction = params("ring-shift").direction  # leave as is: 1: rank r sends to r + 1; -1: to r − 1
 
 
 def ring_shift(comm, x):

@@ -70,7 +70,7 @@ def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]
     silent = {rank: state for rank, state in apart.items() if rank}
     add("tails", "a cycle, and a rank that waits for one without entries", silent)
     many = {0: ("computes", None), 1: ("computes", None)} | _waiting(rng, range(2, 32))
-    add("tails", "30 ranks in a cycle", many, ranks=[0, 1, *rng.sample(range(2, 32), 30)])
+    add("tails", "30 ranks in a cycle", many, ranks=[0, 1, *rng.sample(range(2 * n, 2 * n + 30), 30)])
     add("pairs", "a cycle, and one message in flight", apart | {0: ("sends", 1)})
     for length in (2, 3, n - 1):
         old = _waiting(rng, list(range(length)))

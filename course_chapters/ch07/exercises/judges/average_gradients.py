@@ -33,7 +33,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("parts of one size", "generality:parts", per_rank=data(4, 4, 4, 4))]
     cases += [hidden("a rank without an example", "generality:parts", per_rank=data(0, 5, 3))]
     cases += [hidden("one rank alone", "generality:ranks", per_rank=data(6))]
-    cases += [hidden("two ranks", "generality:ranks", per_rank=data(1, 9))]
+    cases += [hidden("two ranks, a single parameter", "generality:ranks", per_rank=data(1, 9, shapes=one))]
     ten = data(3, 0, 4, 70_001, 5, 9, 2, 0, 60_000, 0)  # a count that half precision does not hold
     cases += [hidden("ten ranks, the last without an example", "generality:ranks", per_rank=ten)]
     double = data(1, 7, 9, shapes=one, dtype=torch.float64)
@@ -70,7 +70,7 @@ from course_lib import params
 
 
 # %% right: worked
-given = params("average-gradients").given  # "mean" or "sum": the loss whose gradient `grads` is
+given = params("average-gradients").given  # leave as is: "mean" or "sum": the loss whose gradient `grads` is
 
 
 def average_gradients(comm, grads, examples):

@@ -90,7 +90,7 @@ from course_lib import params
 
 
 # %% right: worked
-flops_each = params("break-even").flops_each  # FLOPs per parameter and token that hide the all-reduce
+flops_each = params("break-even").flops_each  # leave as is: FLOPs per parameter and token that hide the all-reduce
 
 
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):

@@ -33,10 +33,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         shown("three ranks", "values:metrics", per_rank=data(many, many - 2, many + 1)),
         hidden("four ranks, other numbers", "values:metrics", per_rank=data(2, 2, 2, 2)),
-        hidden("a rank without a batch", "generality:empty", per_rank=data(3, 0, 2)),
+        hidden("a rank without a batch", "generality:empty", per_rank=data(3, 0, 1)),
         hidden("batches without tokens", "generality:empty", per_rank=data(2, 1, blanks=1)),
         hidden("a rank with blank batches alone, and a loss of 0", "generality:empty", per_rank=edges),
-        hidden("one rank alone", "generality:ranks", per_rank=data(4)),
+        hidden("one rank alone", "generality:ranks", per_rank=data(1)),
         hidden("ten ranks", "generality:ranks", per_rank=data(1, 2, 3, 1, 2, 3, 1, 0, 2, 1)),
         hidden("two ranks with 300 batches", "cost:bytes", per_rank=data(300, 280)),
     ]

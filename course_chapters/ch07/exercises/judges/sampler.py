@@ -177,7 +177,7 @@ from course_lib import params
 
 
 # %% right: worked
-rest = params("sampler").rest  # "pad" or "drop": what to do if the ranks do not divide the samples
+rest = params("sampler").rest  # leave as is: "pad" or "drop": what to do if the ranks do not divide the samples
 
 
 def indices(samples, rank, ranks, epoch, seed=0):

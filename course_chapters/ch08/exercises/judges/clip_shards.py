@@ -46,7 +46,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
             for part, count in zip(own, counts, strict=True):
                 part[count:] = junk * (scale or 1.0) * ranks
         places = [rank % group for rank in range(ranks)]
-        return tuple((group, held[place], most or 1.0, [part.clone() for part in whole[place]]) for place in places)
+        return tuple(
+            (group, held[place], most if scale else 1.0, [part.clone() for part in whole[place]]) for place in places
+        )
 
     return [
         shown("four ranks", "values:norm", per_rank=data(4)),
@@ -56,6 +58,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("twelve parts on five ranks", "cost:scalar", per_rank=data(5, lengths=several(12))),
         hidden("one rank alone", "generality:ranks", per_rank=data(1)),
         hidden("ten ranks, eight of them without a number", "generality:ranks", per_rank=data(10, lengths=[2, 1, 2])),
+        hidden("two ranks, a limit of zero", "generality:numbers", per_rank=data(2, limit=0.0)),
         hidden("four ranks, each its own group", "generality:ranks", per_rank=data(4, 1)),
         hidden("very large numbers", "generality:numbers", per_rank=data(3, scale=1e25)),
         hidden("two groups, large numbers", "generality:numbers", per_rank=data(4, 2, scale=1e22)),
@@ -135,7 +138,7 @@ from course_lib.cluster import MAX, SUM
 
 
 # %% right: worked
-kind = params("clip-shards").norm  # "2", or "max": the largest absolute value
+kind = params("clip-shards").norm  # leave as is: "2", or "max": the largest absolute value
 
 
 def clip_parts(inside, across, parts, counts, most):

@@ -187,7 +187,7 @@ from course_lib.cluster import AVG
 
 
 # %% right: worked
-owner = params("fsdp-by-hand").owner  # rank r holds part (r + owner) mod N
+owner = params("fsdp-by-hand").owner  # leave as is: rank r holds part (r + owner) mod N
 
 
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):

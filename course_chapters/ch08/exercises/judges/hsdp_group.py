@@ -143,7 +143,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-gathers = 1 if params("hsdp-group").kept else 2  # of weights, in a step
+gathers = 1 if params("hsdp-group").kept else 2  # leave as is: of weights, in a step
 
 
 def hsdp(params: float, ranks: int, group: int) -> tuple[float, float, float]:

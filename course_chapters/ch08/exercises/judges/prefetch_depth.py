@@ -53,6 +53,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     last_is_large = [0.25] * 11 + [9.0], [1.0] * 12
     edges = [([2.0], [5.0], 0), ([2.0], [5.0], 3), (*last_is_large, 7), ([0.0, 2.0, 1.0], [1.0, 0.0, 0.5], 1)]
     slower = [(uneven[0], [9.0] * 5, most) for most in (3.0, 0.5)]
+    slower += [([1.0, 1.0], [3.0, 1.0], 1.0)]  # only the largest depth will do
     edges += [([0.0, 2.0, 1.0], [2.5, 0.0, 0.5], 1), ([1.0] * 40, [1.5] * 20 + [0.5] * 20, 2)]
     return [
         shown("the crossover", "values:crossover", 0, [(f, b, n, 2, 2)]),

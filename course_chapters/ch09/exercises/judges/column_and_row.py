@@ -100,7 +100,7 @@ from course_lib import params
 
 
 # %% right: worked
-layout = params("column-and-row").layout  # "torch": (out, in); "textbook": (in, out)
+layout = params("column-and-row").layout  # leave as is: "torch": (out, in); "textbook": (in, out)
 
 
 def column_shard(weight, rank, ranks):

@@ -77,7 +77,7 @@ from course_lib.parallel.tensor import copy_in, gather, split, sum_out
 
 
 # %% right: worked
-kind = params("parallel-mlp").kind  # "gelu" or "gated"
+kind = params("parallel-mlp").kind  # leave as is: "gelu" or "gated": what your variant asks for
 
 
 def parallel_mlp(comm, x, weights):

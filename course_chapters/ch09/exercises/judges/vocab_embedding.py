@@ -94,7 +94,7 @@ from course_lib.parallel.tensor import copy_in, gather, sum_out
 
 
 # %% right: worked
-dealt = params("vocab-embedding").dealt  # "blocks" or "round-robin"
+dealt = params("vocab-embedding").dealt  # leave as is: "blocks" or "round-robin": what your variant asks for
 
 
 def embed(comm, tokens, weight, vocab):

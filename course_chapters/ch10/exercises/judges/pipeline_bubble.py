@@ -63,7 +63,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-convention = params("pipeline-bubble").convention  # "all": of all time; "work": of working time
+convention = params("pipeline-bubble").convention  # leave as is: "all": of all time; "work": of working time
 
 
 def bubble(stages: int, microbatches: int) -> float:

@@ -83,6 +83,14 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
             [[(kind, stage, -1 if each == m - 1 else each) for kind, stage, each in row] for row in good],
             None,
         ),
+        "micro-batch -1 beside the others": (
+            "missing",
+            [
+                [op for kind, stage, each in row for op in [(kind, stage, each), (kind, stage, -1)][: 1 + (each == 0)]]
+                for row in good
+            ],
+            None,
+        ),
         "the last rank's stage called -1": ("wrong rank", [*good[:-1], [(o[0], -1, o[2]) for o in good[-1]]], None),
         # several faults at once: the first word counts
         "on the neighbor, and all else": ("wrong rank", [row[-1:] + row[:1] + row[2:] for row in moved], 0),
@@ -101,6 +109,7 @@ SHOWN += ("a backward before its forward", "a cycle of two ranks", "GPipe, one m
 HARDER: tuple[str, ...] = (
     "a micro-batch beyond the last",
     "micro-batch -1 in place of the last",
+    "micro-batch -1 beside the others",
     "the last rank's stage called -1",
 )
 HARDER += (

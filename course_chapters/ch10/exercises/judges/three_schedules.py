@@ -105,7 +105,7 @@ from course_lib.parallel.schedules import Op
 
 
 # %% right: worked
-drain = params("three-schedules").drain  # where GPipe's backwards begin: "first" or "last"
+drain = params("three-schedules").drain  # leave as is: where GPipe's backwards begin: "first" or "last"
 
 
 def naive_rows(stages: int, microbatches: int) -> list[list[tuple[str, int, int]]]:

@@ -49,7 +49,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-shared = params("active-parameters").shared  # experts per layer that every token uses, besides the k chosen ones
+shared = params("active-parameters").shared  # leave as is: experts of a layer that every token uses besides the chosen
 
 
 def total_parameters(layers: int, width: int, ffn: int, experts: int, k: int, other: int) -> int:

@@ -115,7 +115,7 @@ from course_lib import params
 
 
 # %% right: worked
-counted = params("balance-loss").counts  # "global": over all ranks' tokens; "local": over this rank's own
+counted = params("balance-loss").counts  # leave as is: "global": over all ranks' tokens; "local": over this rank's own
 
 
 def balance_loss(comm, logits: torch.Tensor, k: int) -> torch.Tensor:

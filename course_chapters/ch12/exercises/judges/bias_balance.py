@@ -132,7 +132,7 @@ from course_lib import params
 
 
 # %% right: worked
-rule = params("bias-balance").rule  # "sign" or "share"
+rule = params("bias-balance").rule  # leave as is: "sign" or "share"
 
 
 def choose(scores: torch.Tensor, bias: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:

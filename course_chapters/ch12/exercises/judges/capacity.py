@@ -106,7 +106,7 @@ from course_lib import params
 
 
 # %% right: worked
-keeps = params("capacity").keeps  # who goes first: by "position" or by "weight"
+keeps = params("capacity").keeps  # leave as is: who goes first: by "position" or by "weight"
 
 
 def capacity(tokens: int, k: int, experts: int, factor: float) -> int:

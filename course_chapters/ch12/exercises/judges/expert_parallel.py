@@ -127,7 +127,7 @@ from course_lib import params
 
 
 # %% right: worked
-placement = params("expert-parallel").placement  # "blocks" or "round-robin"
+placement = params("expert-parallel").placement  # leave as is: "blocks" or "round-robin"
 
 
 def expert_parallel(comm, x, ids, weights, experts, exchange) -> torch.Tensor:

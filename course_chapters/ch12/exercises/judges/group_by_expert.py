@@ -69,7 +69,7 @@ from course_lib import params
 
 
 # %% right: worked
-scales = params("group-by-expert").scales  # the weight scales the expert's "output" or its "input"
+scales = params("group-by-expert").scales  # leave as is: the weight scales the expert's "output" or its "input"
 
 
 def mixture(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, experts: list) -> torch.Tensor:

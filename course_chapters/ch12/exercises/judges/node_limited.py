@@ -112,7 +112,7 @@ from course_lib import params
 
 
 # %% right: worked
-node_score = params("node-limited").node_score  # "sum" of the k // limit largest scores, or the "best" score
+node_score = params("node-limited").node_score  # leave as is: "sum" of the k // limit largest scores, or the "best"
 
 
 def choose_limited(scores: torch.Tensor, k: int, nodes: int, limit: int) -> torch.Tensor:

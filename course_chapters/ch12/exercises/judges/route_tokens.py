@@ -107,7 +107,7 @@ from course_lib import params
 
 
 # %% right: worked
-softmax = params("route-tokens").softmax  # over the "chosen" logits or over "all"
+softmax = params("route-tokens").softmax  # leave as is: over the "chosen" logits or over "all"
 
 
 def route(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:

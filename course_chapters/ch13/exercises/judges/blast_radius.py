@@ -31,7 +31,8 @@ def _stalled_cases(params: Params, rng: random.Random) -> list[Case]:
     example = {"dp": 2, "pp": 3, "tp": 4}
     edges: list[tuple[Sizes, int, Waits]] = [
         ({"pp": 4}, 0, [("next", "pp")]),
-        ({"pp": 4}, 3, [("next", "pp")]),
+        ({"pp": 4}, 3, [("next", "pp"), ("all", "pp")]),
+        ({"pp": 4}, 2, []),
         ({"tp": 1, "dp": 6, "pp": 1}, 3, [("all", "tp"), ("next", "pp")]),
         ({"dp": 2, "tp": 2}, 1, []),
         ({"a": 3, "b": 2}, 5, [("all", "b"), ("all", "b")]),
@@ -80,7 +81,7 @@ from course_lib import params
 
 
 # %% right: worked
-direction = params("blast-radius").direction  # of pipeline messages: "forward" or "backward"
+direction = params("blast-radius").direction  # leave as is: of pipeline messages: "forward" or "backward"
 
 
 def stalled(sizes, rank, waits):

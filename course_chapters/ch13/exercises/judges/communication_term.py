@@ -140,7 +140,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-reduced = params("communication-term").reduced  # "all-reduce" or "ZeRO-3"
+reduced = params("communication-term").reduced  # leave as is: "all-reduce" or "ZeRO-3"
 
 
 def communication_seconds(model, layout, wires):

@@ -54,7 +54,7 @@ def _level_cases(params: Params, rng: random.Random) -> list[Case]:
         ({"dp": 3, "tp": 1}, "tp", levels),
         ({"dp": 1, "tp": server}, "dp", levels),
         ({"dp": rack * 2}, "dp", levels),
-        ({"x": 2}, "x", []),
+        ({"x": 2, "tp": 2}, "x", []),
     ]
     edges += [({"tp": server}, "tp", [("server", server)]), ({"tp": server + 1}, "tp", [("server", server)])]
     named = [("a", 2), ("b", 4), ("c", 8), ("d", 16)]

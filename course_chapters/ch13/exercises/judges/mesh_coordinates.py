@@ -106,7 +106,7 @@ from course_lib import params
 
 
 # %% right: worked
-fastest = params("mesh-coordinates").fastest  # "last" or "first": the axis that changes fastest
+fastest = params("mesh-coordinates").fastest  # leave as is: "last" or "first": the axis that changes fastest
 
 
 def coordinates(rank, sizes):

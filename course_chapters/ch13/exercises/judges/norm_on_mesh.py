@@ -73,7 +73,7 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
         case("tp 2, some gradients replicated", "values:norm", {"tp": 2}, [((80, 4), ("tp",)), ((90,), ())], see=True),
         case("dp 2, tp 2", "values:norm", {"dp": 2, "tp": 2}, mixed),
         case("all gradients sharded", "values:norm", {"dp": 3}, [((90, 2), ("dp",)), ((60,), ("dp",))]),
-        case("pp 2, cp 2, tp 2", "generality:axes", {"pp": 2, "cp": 2, "tp": 2}, cube),
+        case("pp 2, ep 1, cp 2, tp 2", "generality:axes", {"pp": 2, "ep": 1, "cp": 2, "tp": 2}, cube),
         case("stages with other parts", "generality:stages", {"cp": 1, "pp": 3, "x": 2}, staged, stages=True),
         case("empty pieces, bf16", "generality:axes", {"b": 3, "a": 2}, empty, torch.bfloat16),
         hidden(
@@ -132,7 +132,7 @@ from course_lib import params
 
 
 # %% right: worked
-power = params("norm-on-mesh").power
+power = params("norm-on-mesh").power  # leave as is
 
 
 def mesh_norm(comm, sizes, parts):

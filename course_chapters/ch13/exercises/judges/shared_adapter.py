@@ -63,7 +63,7 @@ from course_lib import params
 
 
 # %% right: worked
-sharing = params("shared-adapter").sharing  # "fair" or "in turn"
+sharing = params("shared-adapter").sharing  # leave as is: "fair" or "in turn"
 
 
 def finish_times(transfers, bandwidth):

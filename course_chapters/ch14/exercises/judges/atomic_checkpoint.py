@@ -121,7 +121,7 @@ from course_lib import params
 
 
 # %% right: worked
-keep = params("atomic-checkpoint").keep
+keep = params("atomic-checkpoint").keep  # leave as is
 
 
 def whole(disk) -> dict[int, str]:

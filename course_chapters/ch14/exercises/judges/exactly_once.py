@@ -72,7 +72,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-batches = params("exactly-once").batches  # they "span" epochs, or the last one of an epoch is "short"
+batches = params("exactly-once").batches  # leave as is: they "span" epochs, or the last one of an epoch is "short"
 
 
 def take(order, consumed: int, batch: int, rank: int, ranks: int) -> tuple[list[int], int]:

@@ -104,7 +104,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-unit = params("goodput-ledger").unit  # "seconds" or "shares" of the whole time
+unit = params("goodput-ledger").unit  # leave as is: "seconds" or "shares" of the whole time
 
 
 def ledger(log: list[tuple[float, str, int | None]]) -> dict[str, float]:

@@ -82,7 +82,7 @@ from course_lib import params
 
 
 # %% right: worked
-rule = params("spike-guard").rule  # the limit is a "ratio" to the median, or a "deviation" from it
+rule = params("spike-guard").rule  # leave as is: the limit is a "ratio" to the median, or a "deviation" from it
 
 
 class SpikeGuard:

@@ -79,6 +79,10 @@ class Scene:
     def slow_neighbor(self) -> None:
         self.next["work"][1:] = [0.3] * self.at
 
+    def slow_throughout(self) -> None:
+        self.at = 0
+        self.slowed(40.0)  # another rank compiles in its first step
+
     def slowed(self, times: float, since: int | None = None, steps: int | None = None) -> None:
         since = since or self.at
         span = slice(since, steps and since + steps)
@@ -114,6 +118,7 @@ PLAYS: Mapping[str, tuple[str, *tuple[Callable[..., None], ...]]] = {  # the kin
     "mismatched": ("mismatched", _mismatched),
     "flipped": ("flipped", Scene.flipped),
     "slow": ("slow", partial(Scene.slowed, times=7.0)),
+    "slow from the first step": ("slow", Scene.slow_throughout),
     "none": ("none",),
     "one slow step": ("none", partial(Scene.slowed, times=12.0, steps=1)),
     "twice as slow": ("none", partial(Scene.slowed, times=1.8)),

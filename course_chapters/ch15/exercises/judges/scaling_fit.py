@@ -144,7 +144,7 @@ from course_lib import params
 
 
 # %% right: worked
-growth = params("scaling-fit").growth  # the weak law: "doublings" or "servers"
+growth = params("scaling-fit").growth  # leave as is: the weak law: "doublings" or "servers"
 
 
 def fit_scaling(rows: list[dict]) -> tuple:

@@ -127,7 +127,7 @@ from course_lib import params
 
 
 # %% right: worked
-marks = params("shifted-labels").marks  # whether the mark "ends" or "begins" each document
+marks = params("shifted-labels").marks  # leave as is: whether the mark "ends" or "begins" each document
 
 
 def labeled(stream, length, mark):

@@ -60,7 +60,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     even = [(60.0, 8, 7.5, 15, 3), (60.0, 8, 7.5, 60, 3), (59.0, 8, 7.5, 60, 3), (14.0, 8, 7.5, 15, 0)]
     even += [(30.0, 4, 15.0, 10, 10), (30.0, 4, 15.0, 15, 31), (15.0, 8, 7.5, 15, 15)]  # all at a dollar a minute
     again = _stages(("ddp", 1.0, 3.0, "failed"), ("ddp", 4.0, 9.0, "done"))
-    idle = [(rows, stop, 2, 3.0, 10) for rows, stop in ((again, 10.25), (again, 9.0), ([], 12.0), ([], 20.0))]
+    idle = [(rows, stop, 2, 3.0, 10) for rows, stop in ((again, 10.25), (again[1:], 9.0), ([], 12.0), ([], 20.0))]
     shown_orders = [(params["budget"] * more, *bill, grace) for more, grace in ((1, 4), (1, 0), (2, 4))]
     return [
         shown("a session, stopped early, late and on the hour", "values:ledger", 0, own),

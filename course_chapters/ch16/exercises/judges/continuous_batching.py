@@ -128,7 +128,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-prompts = params("continuous-batching").prompts  # may be "chunked", or run only "whole"
+prompts = params("continuous-batching").prompts  # leave as is: may be "chunked", or run only "whole"
 
 
 def plan(running: list[tuple], waiting: list[tuple], budget: int, free: int, size: int) -> tuple[dict, list]:

@@ -71,7 +71,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-times = params("latency-budget").times  # the "longer" of reading and computing counts, or "both"
+times = params("latency-budget").times  # leave as is: the "longer" of reading and computing counts, or "both"
 
 
 def latencies(chunk: int, prompt: int, batch: int, read: int, each: int) -> tuple[int, int]:

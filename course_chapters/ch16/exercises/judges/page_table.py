@@ -111,7 +111,7 @@ from course_lib import params
 
 
 # %% right: worked
-copies = params("page-table").copies  # a shared page is copied when it is "written", or when it is "forked"
+copies = params("page-table").copies  # leave as is: a shared page is copied when "written", or when "forked"
 
 
 class Pages:

@@ -123,7 +123,7 @@ from course_lib import params
 
 
 # %% right: worked
-sharing = params("prefix-cache").sharing  # "all" requests share pages, or those of one "tenant"
+sharing = params("prefix-cache").sharing  # leave as is: "all" requests share pages, or those of one "tenant"
 
 
 class PrefixCache:

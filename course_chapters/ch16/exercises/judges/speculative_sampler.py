@@ -206,7 +206,7 @@ from course_lib import params
 
 
 # %% right: worked
-drafts = params("speculative-sampler").drafts  # guesses are "sampled", or "copied" from the text
+drafts = params("speculative-sampler").drafts  # leave as is: guesses are "sampled", or "copied" from the text
 
 
 def verify(

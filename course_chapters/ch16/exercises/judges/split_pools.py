@@ -79,7 +79,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-sends = params("split-pools").sends  # sending a cache "overlaps" with the next prompt, or the GPU "waits"
+sends = params("split-pools").sends  # leave as is: sending a cache "overlaps" with the next prompt, or the GPU "waits"
 
 
 def requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link):

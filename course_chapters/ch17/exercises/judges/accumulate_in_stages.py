@@ -106,7 +106,7 @@ from course_lib import params
 
 
 # %% right: worked
-weights = params("accumulate-in-stages").weights  # what counts the same: "batches" or "rows"
+weights = params("accumulate-in-stages").weights  # leave as is: what counts the same: "batches" or "rows"
 
 
 def step_gradient(comm, w: torch.Tensor, batches: list[tuple[torch.Tensor, torch.Tensor]], parts: int) -> torch.Tensor:

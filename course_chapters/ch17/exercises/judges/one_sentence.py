@@ -132,7 +132,7 @@ from course_lib import params
 
 
 # %% right: worked
-sharing = params("one-sentence").sharing  # the axes communicate "in turn" or "together"
+sharing = params("one-sentence").sharing  # leave as is: the axes communicate "in turn" or "together"
 
 
 def place(axes: dict[str, tuple[int, float, float]], levels: list[tuple[int, float]]) -> list[str]:

@@ -104,7 +104,7 @@ from course_lib import params
 
 
 # %% right: worked
-metric = params("pareto-front").metric  # "seconds", smaller is better, or "speed", larger is better
+metric = params("pareto-front").metric  # leave as is: "seconds", smaller is better, or "speed", larger is better
 
 
 def front(runs: list[dict]) -> list[str]:

@@ -211,7 +211,7 @@ ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
-billed = params("plan-rubric").billed  # who is paid: the GPUs "used", or "all" of the cluster's
+billed = params("plan-rubric").billed  # leave as is: who is paid: the GPUs "used", or "all" of the cluster's
 
 
 def failing(plan: dict, task: dict) -> list[str]:

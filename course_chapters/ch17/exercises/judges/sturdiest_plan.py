@@ -106,8 +106,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     small = {NOW: (GB, 1.0, 1.0)}
     edges = [
         (one, small),
-        ({"lone": {NOW: (GB, 1.5, 1.0)}}, small),
-        ({}, small),
+        ({"lone": {NOW: (GB, 1.5, 1.0), "lost server": (GB, 1.0, 1.0)}}, {**small, "lost server": (GB, 1.0, 1.0)}),
+        ({}, {**small, "lost server": (GB, 1.0, 1.0)}),
         ({"over": {NOW: (GB, 1.0001, 0.5)}}, small),
         ({at: {NOW: (GB * 0.5, 0.9 - int(at) * 1e-4, 0.5)} for at in "0123456789"}, small),
         (
@@ -143,7 +143,7 @@ from course_lib import params
 
 
 # %% right: worked
-ranking = params("sturdiest-plan").ranking  # what decides first: the number of "changes", or the "worst" ratio
+ranking = params("sturdiest-plan").ranking  # leave as is: first decides the number of "changes", or the "worst" ratio
 
 
 def sturdiest(plans: dict[str, dict], limits: dict[str, tuple]) -> str | None:

@@ -41,8 +41,8 @@ CARD = Card(
     chapter="07",
     title="How many GPUs until communication shows?",
     text="""Find the number of tokens per GPU, and from it the number of GPUs, up to which an all-reduce stays hidden.
-Gradients go around a ring while the GPU computes; communication is **hidden** as long as it takes no longer than
-{{words}}. Leave latency out.
+A ring all-reduce of the gradients runs while the GPU computes. Communication is **hidden** as long as it takes no
+longer than {{words}}. Leave latency out.
 
 - `break_even_tokens(flops, bandwidth, ranks, grad_bytes)`: the tokens per GPU and step at which both take equally long.
   `flops` is what a GPU achieves, in FLOP/s; `bandwidth` is in bytes/s one way; `grad_bytes` is bytes per parameter's

@@ -28,7 +28,7 @@ A step calls `loss.backward()`, in which your hooks start an all-reduce as each 
 `parameter.register_post_accumulate_grad_hook(hook)` calls `hook(parameter)` when `parameter.grad` is complete.""",
     **Worth(points=12, minutes=25, difficulty=4, importance=5),
     hints=(
-        "When is a gradient complete, and who tells you? What must the hook not do, so that the backward pass "
+        "When is a gradient complete, and what tells you? What must the hook not do, so that the backward pass "
         "can continue?",
         "The hook starts an asynchronous all-reduce and stores the handle; `finish` waits for all handles and clears "
         "them. Divide before the sum or after the wait. In between, the tensor is in flight.",

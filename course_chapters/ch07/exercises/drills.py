@@ -19,7 +19,7 @@ DRILLS = (
     _drill(
         "batch-identity",
         "{{ranks}} ranks, micro-batches of {{micro}} × {{seq}} tokens, {{accumulated}} micro-batches per step: how "
-        "many tokens has the global batch?",
+        "many tokens does the global batch have?",
         "tokens",
         {"ranks": 64, "micro": 2, "seq": 4096, "accumulated": 4},
         pick(ranks=RANKS, micro=(1, 2, 4), seq=(2048, 4096, 8192), accumulated=(2, 4, 8)),

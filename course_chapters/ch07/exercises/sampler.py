@@ -31,7 +31,7 @@ must agree on one order.
     hints=(
         "What do all ranks have to agree on, and what can each of them decide alone?",
         "One generator, seeded only with `seed` and `epoch`, gives one order of all samples. Make its length "
-        "divisible by the number of ranks. Then deal it out in turn.",
+        "divisible by the number of ranks. Then give its samples to the ranks in turn.",
         "`order = list(range(samples))`; `random.Random(f'{seed}:{epoch}').shuffle(order)`; extend or shorten it to a "
         "multiple of `ranks`; `order[rank::ranks]`.",
     ),

@@ -45,7 +45,7 @@ differ in size.
         "Begin every step by asking all ranks how many examples the step has. Zero means that all are done. A rank "
         "without a batch sends zeros.",
         "`count` = all-reduced `len(inputs)`, 0 without a batch; stop at 0; gradient of `mse_loss * len(inputs) / "
-        "count`, zeros without a batch; all-reduce with SUM; descend.",
+        "count`, zeros without a batch; all-reduce with SUM; update the weights.",
     ),
     answers=("train",),
     allowed="every operation of `comm`; torch.",

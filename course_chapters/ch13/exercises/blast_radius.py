@@ -1,4 +1,4 @@
-"""Card of blast-radius: which ranks wait for a sleeping one?"""
+"""Card of blast-radius: which ranks wait for a hung one?"""
 
 from collections.abc import Mapping
 
@@ -8,22 +8,21 @@ from course_grader.exercises.result_schema import ListOf, Number, Rows
 
 NEXT: Mapping[str, str] = {
     "forward": "waits for a message from the rank whose coordinate is **one smaller**, as in a forward pass; the "
-    "first rank waits for nobody",
+    "first rank does not wait",
     "backward": "waits for a message from the rank whose coordinate is **one larger**, as in a backward pass; the "
-    "last rank waits for nobody",
+    "last rank does not wait",
 }
 
 CARD = Card(
     id="blast-radius",
     chapter="13",
-    title="Which ranks wait for a sleeping one?",
-    text="""One rank falls asleep just before the operations of a step. Write `stalled(sizes, rank, waits)`, which
-returns the sorted list of all ranks that are stuck in the end, the sleeping rank included.
+    title="Which ranks wait for a hung one?",
+    text="""One rank hangs just before the operations of a step. Write `stalled(sizes, rank, waits)`, which returns
+the sorted list of all ranks that are stuck in the end, the hung rank included.
 
 - `sizes` is a mesh: a dictionary from axis to size, in which the last axis changes fastest.
 - `waits` lists the operations that every rank performs, in order, each as a pair (kind, axis).
-- `("all", axis)` is a collective: nobody in a group of this axis gets past it unless **all** of the group have joined
-  it.
+- `("all", axis)` is a collective: no rank of a group gets past it unless **all** ranks of the group have joined it.
 - `("next", axis)` is a pipeline message: every rank of a group {{means}}. It sends its own message only after that.
 
 A rank that is stuck starts no later operation.""",

@@ -54,7 +54,7 @@ DRILLS = (
     ),
     _drill(
         "who-waits",
-        "One rank of a mesh with dp = {{dp}}, pp = {{pp}}, tp = {{tp}} sleeps before an all-reduce over tp and then "
+        "One rank of a mesh with dp = {{dp}}, pp = {{pp}}, tp = {{tp}} hangs before an all-reduce over tp and then "
         "one over dp. How many ranks are stuck, itself included?",
         "ranks",
         {"dp": 4, "pp": 3, "tp": 8},

@@ -27,7 +27,7 @@ from axis to size, in order. {{means}}.
 - `groups(sizes, axis)` returns a list with every group of this axis. A group is the list of ranks that differ in this
   coordinate alone, in the order of that coordinate. The groups may come in any order.
 
-Axes may have any name, any size from 1, and any number of them may be there. Sizes are not always powers of two.""",
+A mesh has any number of axes, with any names and any sizes from 1 on; sizes are not always powers of two.""",
     **Worth(points=10, minutes=15, difficulty=2, importance=5),
     hints=(
         "How far apart are two ranks whose coordinates differ by 1 on one axis?",

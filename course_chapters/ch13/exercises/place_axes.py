@@ -21,12 +21,12 @@ CARD = Card(
     text="""Write `best_order(sizes, sent, per_server, inside, across)`, which decides where each axis of a mesh goes.
 It returns the list of all axes, in an order with {{means}}.
 
-- `sizes` is a dictionary from axis to size. Its order means nothing: you choose one. In your order the **last axis
+- `sizes` is a dictionary from axis to size. Its order has no meaning. In the order that you return, the **last axis
   changes fastest**.
 - `sent` is a dictionary from axis to the bytes that every rank sends along it in a step; on an axis of size 1, nothing
   is sent.
 - Ranks fill the servers in order, `per_server` ranks each. A group smaller than a server may still straddle two
-  servers. A group that does counts as slow, however many of its ranks are in one server.
+  servers, and then it is slow, however many of its ranks are in one server.
 - `inside` and `across` are bytes per second of one GPU, inside a server and between servers; `inside` is the larger.
 - Several orders may be equally good; any of them passes. There are at most five axes and 200 ranks.
 

@@ -34,7 +34,7 @@ def estimate(model, job, tp, pp, dp, zero):
   the 16-bit input of each layer alone.
 - `cache` is the KV cache of one micro-batch in 16 bits. The model has `kv_heads` key heads of width hidden / heads; tp
   cuts them.
-- The optimizer has `job["state"]` bytes per parameter. What is not listed is right as it is.
+- The optimizer has `job["state"]` bytes per parameter. Everything not listed here is already right.
 
 The first check asks for a model of {{billions}}B parameters at tp = {{tp}}.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=4),

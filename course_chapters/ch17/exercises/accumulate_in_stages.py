@@ -48,7 +48,7 @@ Its test has one batch and passes.
         "With two batches: by what is the first batch's gradient divided at the end, and by what the second's?",
         "`w.grad` is one buffer for all batches. Whatever is done to it inside the loop is done again to what is "
         "already there.",
-        "Scale the loss instead of the gradient, add everything up in `w.grad`, and communicate once behind the loop.",
+        "Scale the loss instead of the gradient, add everything up in `w.grad`, and communicate once after the loop.",
     ),
     answers=("step_gradient",),
     allowed="torch and every operation of `comm`.",

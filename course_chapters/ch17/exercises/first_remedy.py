@@ -32,7 +32,7 @@ one before it, and it **keeps those before it**:
 2. `"accumulate"`: one sequence at a time, which is free until the matrices become too small.
 3. `"shard the optimizer"` (ZeRO-1) over all `gpus`: no more bytes on the wire than the gradients' all-reduce.
 4. `"recompute"`: of a sequence, only the layers' `inputs` stay, for a third more compute.
-5. `"shard everything"` (ZeRO-3): all 16 bytes are cut by `gpus`, for half as many bytes again on the wire.
+5. `"shard everything"` (ZeRO-3): all 16 bytes are cut by `gpus`, for 1.5 times the bytes on the wire.
 6. `"split the model"`: none of the others is enough.
 
 `activations` and `inputs` are bytes of one sequence, `memory` bytes of one GPU. A run that fills the memory exactly

@@ -16,7 +16,7 @@ CARD = Card(
     id="parallelism-table",
     chapter="17",
     title="The table of parallelisms, in bytes",
-    text="""Fill the table of parallelisms for a step on `ranks` GPUs serving **one** strategy. Write three functions:
+    text="""Fill the table of parallelisms for a step in which all `ranks` GPUs use **one** strategy. Write:
 
 - `sent(model, ranks)`: the bytes that one GPU sends, as a dictionary with `dp`, `fsdp`, `tp`, `pp`, `cp`.
 - `state(model, ranks)`: the bytes of state that one GPU holds, with the same keys.

@@ -39,7 +39,7 @@ below. The shown cases are three plans: a good one, a plausible one that is brok
    least `least_mfu`.
 8. `"reasons"`: each of `tp`, `cp`, `pp` and `dp` above 1 has a reason that is more than blanks. Others need none.
 
-What meets a bound exactly holds. Lines are independent: a plan may fail several.""",
+A number equal to its bound meets it. Lines are independent: a plan may fail several.""",
     **Worth(points=8, minutes=15, difficulty=2, importance=5),
     hints=(
         "Which numbers of the plan may you trust, and which are claims?",

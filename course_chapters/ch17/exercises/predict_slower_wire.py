@@ -41,7 +41,8 @@ You earn the points for committing, not for being right.""",
         "Compute: 6 · parameters · tokens of a micro-batch over the FLOP/s that are reached. Traffic: about 3 · 2 "
         "bytes · parameters over the bandwidth of one GPU's share of the network. Only what is longer than the "
         "computation shows.",
-        "`max(compute, slower * traffic) / max(compute, traffic)`, a little less for what nothing changes.",
+        "`max(compute, slower * traffic) / max(compute, traffic)`, a little less, because the network does not slow "
+        "every part of a step.",
     ),
     answers=("slower_interval",),
     params=_wire(WIRE_RUNS[0], 8),

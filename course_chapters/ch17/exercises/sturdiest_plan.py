@@ -24,17 +24,17 @@ the name of the plan to choose.
 - A plan **survives** a condition if none of its three numbers exceeds the limit. A number equal to the limit does not
   exceed it.
 - A plan that cannot run under a condition has `None` there: it does not survive it.
-- Only plans that survive `"as planned"` come into question. If there is none, return `None`.
+- Choose only among plans that survive `"as planned"`. If there is none, return `None`.
 - The **worst ratio** of a plan is the largest of number / limit, over all three numbers and all conditions,
   `"as planned"` too. With a `None` it is infinite.
-- Choose {{means}}. Where both are equal, any of them is right.""",
+- Choose {{means}}. If both are equal, return any of them.""",
     **Worth(points=6, minutes=12, difficulty=2, importance=4),
     kind="more",
     hints=(
-        "What do you need to know of each plan to compare two of them?",
+        "What do you need to know about each plan to compare two of them?",
         "For each plan: the number of changes it survives, and its worst ratio. Drop those that fail as planned, then "
         "take the best pair.",
-        "`min(alive, key=lambda name: (-survived(name), worst(name)))`, or with the two turned.",
+        "`min(alive, key=lambda name: (-survived(name), worst(name)))`, or with the two swapped.",
     ),
     answers=("sturdiest",),
     allowed="plain Python.",

@@ -30,8 +30,8 @@ seconds of a step with HSDP:
   group.
 - Once a step, each rank all-reduces its shard of the gradients (its share 1 / shard of them) with the other replicas.
 - A group uses `inside` bytes per second if **every** group of its kind lies inside a server of `per_server` consecutive
-  ranks, otherwise `across`. The two kinds of traffic add up if they use the same wire; on different wires they run side
-  by side.
+  ranks, otherwise `across`. The two kinds of traffic add up if they use the same wire; on different wires they
+  overlap.
 - `compute` seconds of the step can hide communication; what is left over is exposed.
 
 `recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate)` returns the seconds that **full recomputation adds**

@@ -66,7 +66,7 @@ def audit_dp() -> dict[str, tuple[float, str, str]]:
 # > three operations, but each is half of an all-reduce.
 # ~ 3 / 2 ==> 3
 # %% wrong: one all-gather forgotten => values one-gather
-# > one gather and one scatter are an all-reduce; the conditions name one more.
+# > one all-gather and one reduce-scatter are an all-reduce; the conditions name one more.
 # ~ (3 / 2, "wrong", "memory for traffic") ==> (1.0, "right", "as printed")
 # %% wrong: the averages are believed => values as-printed
 # > that is what was printed. Compute both averages.

@@ -144,7 +144,7 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # ~ 2 * (ranks - 1) ==> (ranks - 1)
 # ~ (2 * grad_bytes ==> (grad_bytes
 # %% wrong: bits => values
-# > these are bits for bytes, or the other way round; `grad_bytes` is in bytes.
+# > this confuses bits and bytes; `grad_bytes` is in bytes.
 # ~ grad_bytes / bandwidth ==> grad_bytes * 8 / bandwidth
 # %% wrong: an eighth of a byte => values bits
 # ~ grad_bytes / bandwidth ==> grad_bytes / 8 / bandwidth

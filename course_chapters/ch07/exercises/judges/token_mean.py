@@ -142,9 +142,9 @@ def token_step(comm, model, batches):
 # +     for work in works:
 # +         work.wait()
 # %% wrong: as it was => values mean-of-means  from: the card
-# > this is a mean of means: tokens among few weigh more.
+# > this is a mean of means, in which a token counts more where there are few.
 # %% wrong: weighs tokens at home, ranks alike => values mean-over-ranks
-# > this is right within each rank, and then averaged over ranks, in which tokens among few weigh more.
+# > this is right within each rank, and then averaged over ranks, so a token counts more on a rank with few.
 # ~ comm.all_reduce(count) ==>
 # ~ comm.all_reduce(parameter.grad) ==> comm.all_reduce(parameter.grad, op="AVG")
 # ~ comm.all_reduce(total) ==> comm.all_reduce(total, op="AVG")

@@ -83,7 +83,7 @@ def audit_meshes():
 # ~ 12 * 7 ==> 16 * 7
 # ~ 12 * 405 / 128 ==> 16 * 405 / 128
 # %% wrong: shared => values
-# > pure data parallelism shares nothing out.
+# > pure data parallelism shards nothing.
 # ~ 12 * 7 ==> 12 * 7 / 8
 # %% wrong: both directions of the link => values as-printed
 # > which of the two rates adds both directions?
@@ -101,7 +101,7 @@ def audit_meshes():
 # > cp is a factor as well.
 # ~ 16_384 / (8 * 16 * 16) ==> 16_384 / (8 * 16)
 # %% wrong: FSDP is forgotten => values no-fsdp
-# > FSDP shares it out over the four replicas as well.
+# > FSDP shards it over the four replicas as well.
 # ~ 12 * 405 / 128 ==> 12 * 405 / 32
 # %% wrong: one server => values as-printed
 # > how many GB does each of eight GPUs hold?

@@ -1,4 +1,4 @@
-"""Judge of blast-radius: which ranks wait for a sleeping one?"""
+"""Judge of blast-radius: which ranks wait for a hung one?"""
 
 import math
 import random
@@ -15,7 +15,7 @@ right = Worked("blast-radius")
 
 def _stalled_words(sizes: Sizes, rank: int, waits: Waits) -> str:
     shape = ", ".join(f"{axis} {size}" for axis, size in sizes.items())
-    return f"{shape}, rank {rank} asleep, {', then '.join(f'{kind} {axis}' for kind, axis in waits) or 'no operation'}"
+    return f"{shape}, rank {rank} hung, {', then '.join(f'{kind} {axis}' for kind, axis in waits) or 'no operation'}"
 
 
 def _stalled_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -69,7 +69,7 @@ JUDGING = Judging(
     cases=_stalled_cases,
     verdicts=_stalled_verdicts,
     why="Each operation passes the wait on along its axis, to ranks that then keep others waiting. After a step with "
-    "collectives on every axis, one sleeping rank has stopped them all, and the first operation that it missed "
+    "collectives on every axis, one hung rank has stopped them all, and the first operation that it missed "
     "says where to look.",
     pytorch="NCCL's flight recorder (`TORCH_NCCL_TRACE_BUFFER_SIZE`) lists the last collective of every rank; the "
     "culprit is the one that never joined.",
@@ -135,7 +135,7 @@ def stalled(sizes, rank, waits):
 # > messages go the other way.
 # ~ direction == "forward" ==> direction != "forward"
 # %% wrong: without itself => values
-# > the sleeping rank is on the list as well.
+# > the hung rank is on the list as well.
 # ~ sorted(stuck) ==> sorted(stuck - {rank})
 # %% wrong: everyone => values
 # > these are all ranks; some of them wait for nobody that is stuck.

@@ -131,7 +131,7 @@ JUDGING = Judging(
     verdicts=_communication_verdicts,
     why="Every term is a count of collectives, times the bytes of one, over a wire. tp pays for every layer and "
     "micro-batch, pp for every micro-batch, dp once a step. Six published steps agree within a few percent, "
-    "because the wire is a measured one: with the brochure's rate they would not.",
+    "because the wire is a measured one: with the data sheet's rate they would not.",
     pytorch="`CommDebugMode` counts the collectives of a step; a trace of the profiler shows which of them the "
     "computation hides.",
 )
@@ -195,7 +195,7 @@ def communication_seconds(model, layout, wires):
 # > among n ranks, a ring moves (n − 1) / n of the tensor, not all of it.
 # ~ (n - 1) / n * size ==> (n > 1) * size
 # %% wrong: micro-batches => values
-# > every micro-batch communicates.
+# > every micro-batch communicates, not only one.
 # ~ layout[name] for name in ("tp", "cp", "pp", "dp", "micro_batches")
 # ~~ ==> (layout | {"one": 1})[name] for name in ("tp", "cp", "pp", "dp", "one")
 # %% wrong: stages => values

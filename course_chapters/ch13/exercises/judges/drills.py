@@ -48,7 +48,7 @@ DRILLS = {
     "state-on-a-mesh": drill_key(
         lambda p: 16 * p["billions"] / (p["tp"] * p["pp"] * p["dp"]),
         "16 · {{billions}} / ({{tp}} · {{pp}} · {{dp}}) = {{answer}} GB.",
-        Mistake("no-zero", lambda p: 16 * p["billions"] / (p["tp"] * p["pp"]), "ZeRO-3 shares it out over dp too."),
+        Mistake("no-zero", lambda p: 16 * p["billions"] / (p["tp"] * p["pp"]), "ZeRO-3 shards it over dp too."),
         Mistake("zero-alone", lambda p: 16 * p["billions"] / p["dp"], "tp and pp cut the state as well."),
     ),
 }

@@ -162,7 +162,7 @@ def mesh_norm(comm, sizes, parts):
 
 
 # %% wrong: copies counted => values
-# > replicated pieces count once for each copy.
+# > replicated pieces are counted once for each copy here; count them once.
 # ~ .sum() / copies ==> .sum()
 # %% wrong: all divided => values
 # > every piece is divided by the number of ranks, but not every piece has that many copies.

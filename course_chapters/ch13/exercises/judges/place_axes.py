@@ -183,7 +183,7 @@ def best_order(sizes, sent, per_server, inside, across):
 
 
 # %% wrong: most innermost => values
-# > the axis that sends the most is innermost, but the axes that this pushes out cost more.
+# > the axis that sends the most is innermost, but the axes that this moves outward cost more.
 # ~ min(itertools.permutations(sizes), key=cost) ==> sorted(sizes, key=lambda axis: sent[axis])
 # %% wrong: outermost => values
 # > the axis that sends the most is outermost here, and the last axis changes fastest.
@@ -196,7 +196,7 @@ def best_order(sizes, sent, per_server, inside, across):
 # > these are the axes by size, the smallest innermost; bytes decide too.
 # ~ min(itertools.permutations(sizes), key=cost) ==> sorted(sizes, key=lambda axis: -sizes[axis])
 # %% wrong: reversed => values
-# > this is a best order turned round: the last axis changes fastest.
+# > this is a best order reversed: the last axis changes fastest.
 # ~ min(itertools.permutations(sizes), key=cost) ==> min(itertools.permutations(sizes), key=cost)[::-1]
 # %% wrong: the first axis is taken to change fastest => values reversed
 # ~ in reversed(order) ==> in order
@@ -215,7 +215,7 @@ def best_order(sizes, sent, per_server, inside, across):
 # ~ if leaving else inside ==> if size * stride > per_server else inside
 # ~ sent[axis] * leaving ==> sent[axis] * (size * stride > per_server)
 # %% wrong: by size => values
-# > this takes an axis to stay in a server if it has no more ranks than a server; where its neighbors are decides.
+# > this takes an axis to stay in a server if it has no more ranks than a server; their distance decides.
 # ~ params("place-axes").least ==> "seconds"
 # ~ if leaving else inside ==> if size > per_server else inside
 # ~ sent[axis] * leaving ==> sent[axis] * (size > per_server)

@@ -136,7 +136,7 @@ def on_mesh(comm, tp_size, x, gradient):
 # > this is the sum; return the average.
 # ~ gradient / dp.size ==> gradient
 # %% wrong: axes swapped => values
-# > the two groups are taken for each other.
+# > the two groups are swapped.
 # ~ grid.T.tolist ==> grid.tolist
 # ~ in grid.tolist ==> in grid.T.tolist
 # %% wrong: in place => values changed

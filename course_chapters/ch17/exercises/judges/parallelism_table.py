@@ -160,7 +160,7 @@ def fewest(model: dict[str, float], ranks: int, memory: float) -> str | None:
 # > this is another number of gathers than this variant's.
 # ~ == "freed" ==> != "freed"
 # %% wrong: three times => values
-# > sharding sends at most half as many bytes again as dp, not three times as many.
+# > sharding sends at most 1.5 times the bytes of dp, not three times.
 # ~ (gathers + 1) * ring * weights ==> 3 * dp
 # %% wrong: no ring => values
 # > a ring of n ranks sends (n − 1) / n of the tensor, not all of it.
@@ -174,7 +174,7 @@ def fewest(model: dict[str, float], ranks: int, memory: float) -> str | None:
 # ~ (gathers + 1) ==> gathers
 # ~ * 3 * ring ==> * 2 * ring
 # %% wrong: once round => values
-# > an all-reduce goes round the ring twice.
+# > a ring all-reduce sends twice the bytes of a reduce-scatter.
 # ~ dp = 2 * ring ==> dp = ring
 # ~ 4 * 2 * ring ==> 4 * ring
 # %% wrong: one layer => values

@@ -23,7 +23,7 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         if sorted(got) == sorted(want):
             return Wrong("other-order", f"{lead}these are the right runs; keep the order of `runs`.", lead, WHOLE)
         beaten, missing = set(got) - set(want), set(want) - set(got)
-        told = f"{len(beaten)} of them are beaten or diverged, and {len(missing)} that nothing beats are missing."
+        told = f"{len(beaten)} of them are dominated or diverged; {len(missing)} of the front are missing."
         return Wrong("", f"{lead}of {len(runs)} runs you return {len(got)}; {told}", lead, WHOLE)
     return None
 
@@ -108,7 +108,7 @@ metric = params("pareto-front").metric  # leave as is: "seconds", smaller is bet
 
 
 def front(runs: list[dict]) -> list[str]:
-    """The names of the runs that no other run beats."""
+    """The names of the runs that no other run dominates."""
 
     ### BEGIN SOLUTION
     def four(run):
@@ -133,13 +133,13 @@ def front(runs: list[dict]) -> list[str]:
 # ~ not any(beats(four(other), four(run)) for other in alive)
 # ~~ ==> any(x == min(each) for x, each in zip(four(run), zip(*map(four, alive))))
 # %% wrong: better in all => values
-# > a run is beaten already if another is as good in all and better in one.
+# > a run is dominated already if another is as good in all and better in one.
 # ~ x <= y ==> x < y
 # %% wrong: earlier ones only => values
-# > each run was compared with those before it alone; a later one may beat it.
+# > each run was compared with those before it alone; a later one may dominate it.
 # ~ for other in alive ==> for other in alive[: alive.index(run)]
 # %% wrong: equal beats => generality
-# > runs that are equal in all four do not beat each other.
+# > runs that are equal in all four do not dominate each other.
 # ~ a != b and ==>
 # ~ for other in alive ==> for other in alive if other is not run
 # %% wrong: first of equals => generality
@@ -166,7 +166,7 @@ def front(runs: list[dict]) -> list[str]:
 # > a run that diverged is never on the front.
 # ~ [run for run in runs if math.isfinite(run["loss"])] ==> list(runs)
 # %% wrong: diverged beat => generality
-# > a run that diverged beats no other.
+# > a run that diverged dominates no other.
 # ~ for other in alive ==> for other in runs
 # %% wrong: only nan is dropped => generality
 # > an infinite loss has diverged, too.

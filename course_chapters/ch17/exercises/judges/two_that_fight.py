@@ -137,7 +137,7 @@ def sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, m
 # > both kinds of traffic are on the same wire here, so they add up.
 # ~ gathers + sums if first == second else max ==> max
 # %% wrong: always adds => values
-# > the two kinds of traffic are on different wires here and run side by side.
+# > the two kinds of traffic are on different wires here and overlap.
 # ~ sums if first == second else max(gathers, sums) ==> sums
 # %% wrong: nothing hidden => values
 # > communication hides behind `compute`.
@@ -174,7 +174,7 @@ def sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, m
 # > the all-reduce adds up whole activations; tp does not cut them.
 # ~ hidden / bandwidth ==> hidden / tp / bandwidth
 # %% wrong: once round => values
-# > an all-reduce goes round the ring twice.
+# > a ring all-reduce sends twice the bytes of a reduce-scatter.
 # ~ talk = 2 * 2 ==> talk = 2
 # %% wrong: one layer => values
 # > every layer is recomputed.

@@ -130,7 +130,7 @@ def quantize(x, bits, dim):
 # ~ amin(dim, keepdim=True) ==> min()
 # ~ amax(dim, keepdim=True) ==> max()
 # %% wrong: one group => values
-# > all of `x` is one group; each index outside `dim` has one of its own.
+# > all of `x` is one group; numbers form a group only if their indices differ along `dim` alone.
 # ~ x.amin(dim, keepdim=True) ==> x.min() + 0 * x.amin(dim, keepdim=True)
 # ~ x.amax(dim, keepdim=True) ==> x.max()
 # %% wrong: one code too many => values

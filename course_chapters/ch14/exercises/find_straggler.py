@@ -24,7 +24,7 @@ if there is no straggler, as in empty lists.
     **Worth(points=6, minutes=15, difficulty=2, importance=4),
     kind="more",
     hints=(
-        "What do you know about the own work of a rank that waits long for others?",
+        "What do you know about a rank's own work if it waits long for others?",
         "Decide in each step first, and then count steps: one very long step is an accident, not a straggler.",
         "`statistics.median` of a step's own times; count `own > factor * median`; for the kind sum `value - median` "
         "of both tables for that rank.",

@@ -35,8 +35,8 @@ CARD = Card(
     **Worth(points=10, minutes=25, difficulty=4, importance=5),
     hints=(
         "How many pages does a request hold, and how many will it hold after this iteration?",
-        "`-(-tokens // size)` pages hold a number of tokens. Write the loop over running requests with a list from "
-        "which preempted ones are popped at the end.",
+        "`-(-tokens // size)` pages hold `tokens` tokens. Loop over a list of the running requests, and pop the "
+        "preempted ones from its end.",
         "While `need > free`: `victim = left.pop()`, `free += pages(victim.cached)`; stop if the victim is the "
         "request itself. Then subtract the need and go on.",
     ),

@@ -39,7 +39,7 @@ each, shares them between requests, and takes them back. Its methods:
         "without harm to others?",
         "Keep the number of users of each page, and the pages and the number of tokens of each request. Check that "
         "enough pages are free before you change anything.",
-        "Free pages as a heap: `heapq.heappop` gives the lowest. `free` subtracts one user from each page of the "
+        "Keep free pages in a heap: `heapq.heappop` gives the lowest. `free` subtracts one user from each page of the "
         "table and pushes the pages with none left. `append` looks at `tokens % size` and at the users of "
         "the last page.",
     ),

@@ -37,9 +37,9 @@ Rules:
     hints=(
         "Why does the key of a page have to depend on all tokens before it? And why should the end of a prompt be "
         "evicted before its beginning?",
-        "A dictionary from key to page state (number of users), where the key is the hash of (key of the page before, "
-        "tokens of this page). Cached pages without users are kept in the order of their release.",
-        "An `OrderedDict` of unused keys: a hit removes its key, `release` appends keys in reverse, eviction is "
+        "Keep a dictionary from key to page state (number of users). The key is the hash of (key of the page before, "
+        "tokens of this page). Keep cached pages without users in the order of their release.",
+        "Use an `OrderedDict` of unused keys: a hit removes its key, `release` appends keys in reverse, eviction is "
         "`popitem(last=False)`. The pages suffice if the new pages number at most free + unused − unused hits.",
     ),
     answers=("PrefixCache",),

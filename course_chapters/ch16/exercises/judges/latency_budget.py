@@ -13,7 +13,7 @@ right = Worked("latency-budget")
 
 
 def _words(chunk: int, prompt: int, batch: int, *_: int) -> str:
-    return f"{prompt:,} tokens in chunks of {chunk:,} beside {batch} requests"
+    return f"{prompt:,} tokens in chunks of {chunk:,} with {batch} other requests"
 
 
 def _chunk_cases(params: Params, rng: random.Random) -> list[Case]:

@@ -11,18 +11,18 @@ CARD = Card(
     text="""Write `save(disk, step, data)` and `load(disk)` for a disk that may lose power at any moment.
 
 - `load` returns `(step, data)` of the newest undamaged checkpoint, or None. Once `save` has returned, no crash may lose
-  its checkpoint. A crash during `save` leaves the one before it, or the new one, whole.
+  its checkpoint. A crash during `save` leaves the one before it, or the new one, undamaged.
 - A bit may flip in a file at any time. `load` must notice, and fall back to the newest checkpoint without damage: keep
   the newest **{{keep}}**.
 - The disk has room for {{room}} checkpoints, not one more. A save that does not fit raises `OSError`; older checkpoints
   stay, and a smaller save works afterwards.
-- After a crash the same job goes on: `save` is called again on what was left. Steps grow, also beyond 32 bits. Files
-  that are not yours must stay.
+- After a crash the same job goes on: `save` is called again on the files that are left. Steps grow, also beyond 32
+  bits. Files that are not yours must stay.
 - Write at most `len(data)` + 1,000 bytes in one save.
 
 The disk has `write(name, data)`, `read(name)`, `names()`, `rename(old, new)`, `remove(name)`, `sync(name)` and
 `sync_folder()`. A file's content is safe after `sync`; new, renamed and removed names are safe after `sync_folder`.
-Before that, any part may survive a crash. Changes of names survive in order, contents in any order.""",
+Before that, any part may survive a crash. Changes of names survive in order, and contents in any order.""",
     **Worth(points=12, minutes=25, difficulty=3, importance=5),
     hints=(
         "After which calls is a new file safe, its name and its content? What may be removed only after that?",

@@ -20,8 +20,8 @@ Return `(kind, ranks)` with the ranks sorted, for the first of these that applie
 
 - `"different"`: in some unfinished call, `operation` or `count` differs between ranks. Return the ranks that differ
   from the majority, which always exists.
-- `"missing"`: somebody waits for a rank that has **no** unfinished call itself. Return all such ranks.
-- `"order"`: whoever is waited for waits, too. Return all ranks that somebody waits for.""",
+- `"missing"`: a call waits for a rank that has **no** unfinished call itself. Return all such ranks.
+- `"order"`: every rank that a call waits for waits itself. Return all ranks that a call waits for.""",
     **Worth(points=8, minutes=15, difficulty=2, importance=4),
     kind="more",
     hints=(

@@ -16,7 +16,7 @@ CARD = Card(
     chapter="14",
     title="Every sample exactly once",
     text="""Write `take(order, consumed, batch, rank, ranks)`: the ids that this rank reads in the next step. A job may
-lose a server, go on with fewer ranks, and later grow again. Every sample must still be read exactly once per epoch, and
+lose a node, go on with fewer ranks, and later grow again. Every sample must still be read exactly once per epoch, and
 the batches must be those of the undisturbed job.
 
 - `order(epoch)` returns the list of an epoch's ids in the order of that epoch; epochs count from 0, and all have the
@@ -32,7 +32,7 @@ In one real trainer, only rank 0 had saved its part of the order. After a resume
 read twice and 2 not at all (*bghira/SimpleTuner, pull request 2986, 2026*).""",
     **Worth(points=8, minutes=20, difficulty=2, importance=5),
     hints=(
-        "Forget ranks at first: which ids does the next batch have, given `consumed`?",
+        "Leave the ranks out at first: which ids does the next batch have, given `consumed`?",
         "`divmod(consumed, len(order(0)))` gives the epoch and the place in it. The ranks come in only at the end.",
         "`small, extra = divmod(len(ids), ranks)`; rank r begins at `r * small + min(r, extra)` and has `small + (r < "
         "extra)` ids.",

@@ -12,7 +12,7 @@ CARD = Card(
     text="""Ranks meet in every step, so all of them show the same step time. Find the one that makes the others wait.
 Write `straggler(compute, data, wait)`. Each argument is a list of steps, and each step a list with the seconds of every
 rank: in its own computation, waiting for its data, and waiting for the other ranks. Return `(rank, kind)`, or None
-where there is no straggler, as in lists without a step.
+if there is no straggler, as in empty lists.
 
 - A rank's own time in a step is compute + data. The rank is late if that is **more than** {{factor}} times the median
   of all ranks in this step.
@@ -24,7 +24,7 @@ where there is no straggler, as in lists without a step.
     **Worth(points=6, minutes=15, difficulty=2, importance=4),
     kind="more",
     hints=(
-        "Of a rank that waits long for others, what do you know about its own work?",
+        "What do you know about a rank's own work if it waits long for others?",
         "Decide in each step first, and then count steps: one very long step is an accident, not a straggler.",
         "`statistics.median` of a step's own times; count `own > factor * median`; for the kind sum `value - median` "
         "of both tables for that rank.",

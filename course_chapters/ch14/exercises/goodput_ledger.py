@@ -20,11 +20,11 @@ The log is a list of `(second, event, step)` in order. The time before an event 
 - `"step"`: step number `step` is done. Its time is `"work"`, unless a later `"restart"` resumes from a lower step; then
   it is `"lost"`.
 - `"saved"`: a checkpoint of `step` is written. Its time is `"save"`, whether the checkpoint is used or not.
-- `"failure"`: the time is `"lost"`, but `"restart"` if the job was not running again yet after the failure before.
+- `"failure"`: its time is `"lost"`, or `"restart"` if the job was still down after the failure before.
 - `"restart"`: the job runs again from the checkpoint of `step`, which need not be the newest. The time since the
   failure is `"restart"`.
-- `"start"` comes first; the time before `"end"` belongs to an unfinished step, or to a restart if the job was not
-  running again, and counts as the time before a failure does.
+- `"start"` comes first. The time before `"end"` counts as the time before a failure does: it belongs to an unfinished
+  step, or to a restart if the job was still down.
 
 Steps that are done again appear again in the log.""",
     **Worth(points=6, minutes=15, difficulty=2, importance=4),

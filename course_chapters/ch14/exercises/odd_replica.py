@@ -17,8 +17,8 @@ so they compare short digests of it: whole gradients would take as long as a sec
 
 - None if all replicas are equal, as on a single rank.
 - If **more than half** of the replicas are equal, the sorted list of the ranks that differ from these.
-- Otherwise nobody knows who is right, and every rank is suspect: the list of all ranks. Two replicas can only come to
-  this, or to None.
+- Otherwise there is no majority, and every rank is suspect: the list of all ranks. With two replicas, only this or
+  None is possible.
 
 `gradient` is a tensor of any shape and dtype, the same on all ranks; leave it as it is. Each rank may send at most
 {{budget}} bytes for each other rank, however large the gradient is. Send them in any order.""",

@@ -40,7 +40,7 @@ However often it is killed, the job must make the updates of the undisturbed run
 - `job.shuffled()` draws the **next** epoch's order; after a restart it begins with the first epoch again.
   `job.update(batch, step)` counts steps from 1.
 - After every `job.every` updates, and only then, save the number of updates made and the weights that have had them.
-- Make no update twice but for those after the last checkpoint. `steps` may be any number, and `train` may be called
+- Make an update twice only if it came after the last checkpoint. `steps` may be any number, and `train` may be called
   when all is done.""",
     **Worth(points=8, minutes=15, difficulty=2, importance=5),
     kind="more",

@@ -19,7 +19,7 @@ CARD = Card(
     text="""Write the class `SpikeGuard(window, factor, patience)`. For each loss, `see(loss)` returns `"go"`, `"skip"`
 or `"rollback"` before the update is made.
 
-- A loss is accepted if the answer is `"go"`. Until `window` losses are accepted, every finite loss is.
+- A loss is accepted if the answer is `"go"`. The first `window` finite losses are all accepted.
 - From then on a loss is a spike if it is above {{means}}. A loss that is NaN or infinite is always a spike.
 - A spike gives `"skip"`. The `patience`-th spike in a row gives `"rollback"` instead, and the count begins again from
   zero.

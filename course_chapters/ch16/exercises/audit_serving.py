@@ -37,8 +37,8 @@ You may use the library. kB, MB and GB are powers of 1,000.
     **AUDIT,
     hints=(
         "Which heads have keys? How many bytes does a token take in all layers?",
-        "A step of speculative decoding costs the target's step and all guesses, and brings the kept guesses and "
-        "one token more.",
+        "A step of speculative decoding costs the target's step and all drafted tokens. It yields the accepted "
+        "tokens and one more.",
         "2 · layers · KV heads · size · bytes · tokens; (1 + α + … + α^k) / (1 + k · cost); dollars per hour / "
         "(tokens per second · 3,600) · 10⁶.",
     ),

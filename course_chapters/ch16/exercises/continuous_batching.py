@@ -19,9 +19,9 @@ CARD = Card(
     text="""Requests join and leave a running batch at every iteration. Write
 `plan(running, waiting, budget, free, size)`, which decides what the next iteration computes.
 
-- A request is `(id, tokens, cached)`: `tokens` are known so far, prompt and answer, and `cached` of them have keys and
-  values in pages of `size` tokens: not all, and none while it waits. Both lists are in the order of arrival.
-- `budget` is the most tokens that one iteration computes, `free` the number of free pages.
+- A request is `(id, tokens, cached)`. It has `tokens` tokens so far, of prompt and reply, and `cached` of them have
+  keys and values in pages of `size` tokens. At least one token is not cached; of a waiting request, none is.
+- Both lists are in the order of arrival. One iteration computes at most `budget` tokens, and `free` pages are free.
 - Return `(run, preempted)`: a dictionary from id to the number of tokens to compute, and the list of the ids that lose
   their pages, in the order in which they lose them.
 
@@ -30,13 +30,13 @@ CARD = Card(
 2. A request needs enough pages for its cached tokens and those it computes now. While too few pages are free for a
    running request, preempt the **last** running request that is not preempted yet. Its pages are free at once. If that
    is the request itself, no further running request is planned.
-3. If nobody was preempted, waiting requests start in order while budget and pages suffice. The first one that cannot
-   start ends this: **nobody overtakes**.""",
+3. If no request was preempted, waiting requests start in order while budget and pages suffice. Stop at the first one
+   that cannot start: **no request overtakes another**.""",
     **Worth(points=10, minutes=25, difficulty=4, importance=5),
     hints=(
         "How many pages does a request hold, and how many will it hold after this iteration?",
-        "`-(-tokens // size)` pages hold a number of tokens. Write the loop over running requests with a list from "
-        "which preempted ones are popped at the end.",
+        "`-(-tokens // size)` pages hold `tokens` tokens. Loop over a list of the running requests, and pop the "
+        "preempted ones from its end.",
         "While `need > free`: `victim = left.pop()`, `free += pages(victim.cached)`; stop if the victim is the "
         "request itself. Then subtract the need and go on.",
     ),

@@ -23,8 +23,8 @@ DRILLS = (
     ),
     _drill(
         "ridge-without-cache",
-        "Weights of {{bytes}} bytes, a GPU with {{tflops}} TFLOP/s and {{tbps}} TB/s, short contexts. From which "
-        "batch on does a decode step take as long to compute as to read?",
+        "Weights of {{bytes}} bytes, a GPU with {{tflops}} TFLOP/s and {{tbps}} TB/s, short contexts. At which "
+        "batch does a decode step take as long to compute as to read?",
         "requests",
         {"bytes": 2, "tflops": 989, "tbps": 3.35},
         pick(bytes=(1, 2), tflops=(312, 989, 1979), tbps=(2.0, 3.35, 4.8)),
@@ -39,8 +39,8 @@ DRILLS = (
     ),
     _drill(
         "speculated-tokens",
-        "A draft guesses {{guesses}} tokens, and each is kept with probability {{rate}} whatever came before. How "
-        "many tokens does a step bring on average?",
+        "A draft model proposes {{guesses}} tokens, and each is accepted with probability {{rate}} whatever came "
+        "before. How many tokens does a step yield on average?",
         "tokens",
         {"guesses": 4, "rate": 0.8},
         pick(guesses=(2, 3, 4, 5, 8), rate=(0.5, 0.6, 0.7, 0.8, 0.9)),
@@ -55,7 +55,7 @@ DRILLS = (
     _drill(
         "mean-wait",
         "Requests come at random to a server that takes {{service}} s for each and is busy {{busy}} % of the time. "
-        "How long does one wait on average before its service?",
+        "How long does a request wait on average before its service?",
         "seconds",
         {"service": 2, "busy": 80},
         pick(service=(0.5, 1, 2, 4), busy=(50, 75, 80, 90)),

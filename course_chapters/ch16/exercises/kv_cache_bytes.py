@@ -18,19 +18,19 @@ CARD = Card(
     text="""The KV cache decides how many requests fit on a GPU. Write three functions that return its bytes for **one**
 sequence:
 
-- `kv_bytes(layers, heads, kv_heads, size, number, tokens)`: `heads` query heads and `kv_heads` key and value heads of
-  `size` numbers each, in every layer; a number takes `number` bytes, which may be less than 1. The sequence has
+- `kv_bytes(layers, heads, kv_heads, size, number, tokens)`: each of the `layers` layers has `heads` query heads
+  and `kv_heads` KV heads of width `size`. A number takes `number` bytes, which may be less than 1. The sequence has
   `tokens` tokens.
 - `windowed_bytes(layers, every, kv_heads, size, number, tokens, window)`: every `every`-th layer keeps all tokens. The
   others attend to the last `window` tokens only, and keep no more than those. `layers` is a multiple of `every`.
 - `latent_bytes(layers, latent, rope, number, tokens)`: multi-head latent attention keeps one vector of `latent` numbers
   and one of `rope` numbers for each token and layer, from which keys and values of all heads are computed.
 
-For example, {{model}} has {{layers}} layers, {{heads}} query heads and {{kv}} KV heads of {{size}} numbers; a sequence
+For example, {{model}} has {{layers}} layers, {{heads}} query heads and {{kv}} KV heads of width {{size}}; a sequence
 has {{tokens:int}} tokens in BF16.""",
     **Worth(points=4, minutes=5, difficulty=1, importance=5),
     hints=(
-        "Which tensors does attention read of an earlier token? Which heads have them?",
+        "Which tensors of an earlier token does attention read? Which heads have them?",
         "A key and a value, `size` numbers each, for each KV head and layer. How many layers of the second function "
         "keep all tokens?",
         "`2 * layers * kv_heads * size * number * tokens`; `layers // every` layers with `tokens` and the rest with "

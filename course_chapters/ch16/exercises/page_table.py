@@ -22,7 +22,7 @@ CARD = Card(
     text="""Write `Pages(pages, size)`, the page table of a server. It hands out pages `0 … pages - 1` of `size` tokens
 each, shares them between requests, and takes them back. Its methods:
 
-- `start(request, tokens)`: a new request whose first `tokens` tokens need pages. It takes no more pages than they need.
+- `start(request, tokens)`: a new request takes as many pages as its first `tokens` tokens need, and no more.
 - `append(request)`: one more token. If the last page is full, or there is none, the request gets a new page.
 - `fork(request, child)`: the new request `child` has the same tokens and shares the pages of `request`.
 - `free(request)`: the request ends. A page is free again when no request uses it anymore.
@@ -31,14 +31,15 @@ each, shares them between requests, and takes them back. Its methods:
 {{means}}
 
 - A new page is always the free page with the **lowest number**.
-- If too few pages are free, raise `MemoryError` and change nothing. A name may be used again after `free`.
-- A program may have several tables, which have nothing in common.""",
+- If too few pages are free, raise `MemoryError` and change nothing. After `free`, the name may be used again.
+- A program may create several tables, which share nothing.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
-        "What must you know of each page, and of each request? When may a write go into a page without harm to others?",
+        "What must you know of each page, and of each request? When may a request write to a page "
+        "without harm to others?",
         "Keep the number of users of each page, and the pages and the number of tokens of each request. Check that "
         "enough pages are free before you change anything.",
-        "Free pages as a heap: `heapq.heappop` gives the lowest. `free` subtracts one user from each page of the "
+        "Keep free pages in a heap: `heapq.heappop` gives the lowest. `free` subtracts one user from each page of the "
         "table and pushes the pages with none left. `append` looks at `tokens % size` and at the users of "
         "the last page.",
     ),

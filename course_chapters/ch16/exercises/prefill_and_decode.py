@@ -14,16 +14,16 @@ CARD = Card(
     id="prefill-and-decode",
     chapter="16",
     title="Seconds of a prefill and of a decode step",
-    text="""Predict how long a GPU takes for a prompt and for the next token of a batch, from the two roofs of
-chapter 3. Write three functions. `params` is the number of parameters, each of `number` bytes; `flops` and
+    text="""Predict how long a GPU takes for a prompt and for the next token of a batch, with the roofline of
+chapter 03. Write three functions. `params` is the number of parameters, each of `number` bytes; `flops` and
 `bandwidth` are the GPU's FLOP/s and bytes per second. Whichever takes longer, computing or reading, sets the time.
 
 - `prefill_seconds(params, layers, width, tokens, number, flops, bandwidth)`: one prompt of `tokens` tokens. Computing
-  takes 2 FLOPs a parameter and token; in each layer every token also attends to **itself and all tokens before it**, at
-  4 · `width` FLOPs a pair. Reading takes the weights, once.
-- `decode_seconds(params, number, kv, batch, context, flops, bandwidth)`: one more token for each of `batch` requests,
-  which have `context` tokens each in the cache, of `kv` bytes a token. Computing takes 2 FLOPs a parameter and token,
-  and reading the weights once and the whole cache.
+  takes 2 FLOPs per parameter and token. In each of `layers` layers, every token also attends to **itself and all tokens
+  before it**, at 4 · `width` FLOPs per pair. Only the weights are read, once.
+- `decode_seconds(params, number, kv, batch, context, flops, bandwidth)`: one more token for each of `batch` requests.
+  Each request has `context` tokens in the cache, at `kv` bytes per token. Computing takes 2 FLOPs per parameter and
+  token. The weights are read once, and so is the whole cache.
 - `ridge_batch(params, number, kv, context, flops, bandwidth)`: the smallest batch for which computing takes **at least
   as long** as reading in `decode_seconds`, or None if there is no such batch.
 
@@ -34,8 +34,8 @@ For example, {{params:count}} parameters of {{number}} bytes on a GPU with {{flo
         "Which of the bytes are read once for all requests, and which once for each request?",
         "A prompt of n tokens has n · (n + 1) / 2 pairs. For the third function, how much longer does one more "
         "request make computing, and how much longer reading?",
-        "Computing grows by `2 * params / flops` a request and reading by `kv * context / bandwidth`; with the "
-        "difference d of the two, the batch is `ceil(params * number / bandwidth / d)`, and there is none if d is "
+        "Each further request adds `2 * params / flops` to computing and `kv * context / bandwidth` to reading. With "
+        "the difference d of the two, the batch is `ceil(params * number / bandwidth / d)`, and there is none if d is "
         "not positive.",
     ),
     answers=("prefill_seconds", "decode_seconds", "ridge_batch"),

@@ -16,30 +16,30 @@ CARD = Card(
     id="prefix-cache",
     chapter="16",
     title="A prefix cache",
-    text="""Write `PrefixCache(pages, size)`. It keeps the pages of earlier prompts, so that a prompt that begins like
-one of them is computed only from where it differs. Its methods:
+    text="""Write `PrefixCache(pages, size)`. It keeps the pages of earlier prompts. A prompt that shares a prefix with
+one of them is then computed only from where the two differ. Its methods:
 
 - `admit(request, tokens, tenant)` gives a request pages for all its `tokens` (a list of ints, at least one). It returns
   the number of tokens whose page was cached, or None if the pages do not suffice; then nothing changes.
-- `release(request)`: the request ends. Its pages stay cached until they are needed for something else.
+- `release(request)`: the request ends. Its pages stay cached until they are evicted.
 
 Rules:
 
-- Only a full page is cached, from `admit` on. Another request may use it if **all tokens up to its end** are the same.
-  {{means}}
+- A page is cached if it is full, from `admit` on. Another request may use it if **all tokens up to its end** are the
+  same. {{means}}
 - At least the last token of a prompt is computed, even if all of its pages are cached.
 - A page whose tokens are cached already is not cached a second time. It is free as soon as its request ends.
-- A request takes free pages that hold nothing cached first. After that it takes cached pages that no request uses, the
-  one that was released longest ago first. Within one request, the **last** page counts as released first.
-- A program may have several caches, which have nothing in common.""",
+- A request first takes free pages that hold nothing cached. Then it evicts cached pages that no request uses, the one
+  that was released longest ago first. Within one request, the **last** page counts as released first.
+- A program may create several caches, which share nothing.""",
     **Worth(points=8, minutes=20, difficulty=4, importance=4),
     kind="more",
     hints=(
         "Why does the key of a page have to depend on all tokens before it? And why should the end of a prompt be "
-        "given up before its beginning?",
-        "A dictionary from key to page state (number of users), where the key is the hash of (key of the page before, "
-        "tokens of this page). Cached pages without users are kept in the order of their release.",
-        "An `OrderedDict` of unused keys: a hit removes its key, `release` appends keys in reverse, eviction is "
+        "evicted before its beginning?",
+        "Keep a dictionary from key to page state (number of users). The key is the hash of (key of the page before, "
+        "tokens of this page). Keep cached pages without users in the order of their release.",
+        "Use an `OrderedDict` of unused keys: a hit removes its key, `release` appends keys in reverse, eviction is "
         "`popitem(last=False)`. The pages suffice if the new pages number at most free + unused − unused hits.",
     ),
     answers=("PrefixCache",),

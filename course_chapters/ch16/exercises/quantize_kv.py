@@ -14,7 +14,7 @@ numbers, the same ones for all tokens; values do not. So keys are quantized by c
 function can do both.
 
 - `quantize(x, bits, dim)` returns `(codes, scale, low)`. Numbers of `x` that differ only in their index along `dim`
-  form a group. `low` is the least number of each group, `scale` its largest minus its least number, divided by the
+  form a group. `low` is the minimum of each group. `scale` is its maximum minus its minimum, divided by the
   largest code 2^bits − 1. A number's code is its distance from `low` in units of `scale`, rounded to the nearest whole
   number.
 - `restore(codes, scale, low)` returns the numbers that the codes stand for.
@@ -25,7 +25,7 @@ function can do both.
     **Worth(points=6, minutes=15, difficulty=2, importance=3),
     kind="more",
     hints=(
-        "Which dimension do the numbers of one key channel differ in? What do `amin` and `amax` return with "
+        "Along which dimension do the numbers of one key channel differ? What do `amin` and `amax` return with "
         "`keepdim=True`?",
         "A group of equal numbers has scale 0. What must its codes be, and what may they not be divided by?",
         "`low = x.amin(dim, keepdim=True)`; `scale = (x.amax(dim, keepdim=True) - low) / (2**bits - 1)`; `codes = ((x "

@@ -45,7 +45,7 @@ were given up in an order that leaves useless ones in the cache (*llm-d/llm-d-in
     kind="more",
     form="bug",
     hints=(
-        "A hit that no request uses stands in `pool.free`. What can `take` do to it?",
+        "A hit that no request uses is in `pool.free`. What can `take` do to it?",
         "If you only touch the hits first, what is left behind when the test fails after that?",
         "Count the hits without users: they are free now, and will not be. Test `fresh > len(pool.free) - that`, "
         "touch, then take. Release in reverse.",

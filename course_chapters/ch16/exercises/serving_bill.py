@@ -9,12 +9,12 @@ CARD = Card(
     id="serving-bill",
     chapter="16",
     title="The bill of a model",
-    text="""A model costs the rent of the GPUs that answer, and its own training. Write two functions:
+    text="""A model costs the rent of the GPUs that serve it, and its own training. Write two functions:
 
-- `usd_per_million(usd, gpus, prompt, answer, prefill_speed, decode_speed, busy)`: the dollars for a million **answer**
-  tokens. A replica has `gpus` GPUs at `usd` dollars per hour each. Every request has `prompt` tokens, which the replica
-  computes at `prefill_speed` tokens per second, and then `answer` tokens at `decode_speed` tokens per second. The
-  replica works only for the fraction `busy` of the time.
+- `usd_per_million(usd, gpus, prompt, answer, prefill_speed, decode_speed, busy)`: the dollars for a million tokens of
+  **replies**. A replica has `gpus` GPUs at `usd` dollars per hour each. Every request has `prompt` tokens, which the
+  replica computes at `prefill_speed` tokens per second, and then a reply of `answer` tokens at `decode_speed`
+  tokens per second. The replica works only for the fraction `busy` of the time.
 - `cheapest(models, served)`: `models` is a list of (parameters, training tokens) of models with the same loss. Return
   the index of the one with the fewest FLOPs in its life, which serves `served` tokens: 6 for each parameter and
   training token, 2 for each parameter and served token. Among equals, return the smallest index.

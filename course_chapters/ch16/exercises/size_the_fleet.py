@@ -12,17 +12,18 @@ CARD = Card(
     text="""Size a fleet from memory and Little's law, and use the law to find impossible rows in a benchmark report.
 Write three functions:
 
-- `slots(memory, weights, kv, tokens, page)`: how many sequences of `tokens` tokens fit beside `weights` bytes into
-  `memory` bytes, at `kv` bytes a token. The cache consists of whole pages of `page` tokens, and sequences share no
+- `slots(memory, weights, kv, tokens, page)`: how many sequences of `tokens` tokens fit into `memory` bytes beside
+  `weights` bytes, at `kv` bytes per token. The cache consists of whole pages of `page` tokens, and sequences share no
   pages. Return 0 if there is no room.
 - `replicas(rate, ttft, itl, answer, slots, load)`: the fewest replicas for `rate` requests per second. A request stays
-  for `ttft` seconds until its first token and `itl` seconds for each of the other `answer` - 1 tokens. A replica holds
-  `slots` requests, and on average at most the fraction `load` of them may be in use. Return None if `slots` is 0.
+  for `ttft` seconds until its first token and `itl` seconds for each of the other `answer` - 1 tokens of the reply. A
+  replica holds `slots` requests, and on average at most the fraction `load` of them may be in use. Return None if
+  `slots` is 0.
 - `inconsistent(report, slack)`: the indices of the impossible rows of `report` in ascending order. `report` is a list
   of (requests per second, mean seconds in the system, mean number of requests in the system). By Little's law the third
   is the product of the others; a row is impossible if it differs by **more than** the fraction `slack` of the product.
 
-A first fleet serves {{rate}} requests per second with answers of {{answer}} tokens.""",
+A first fleet serves {{rate}} requests per second with replies of {{answer}} tokens.""",
     **Worth(points=6, minutes=15, difficulty=2, importance=4),
     kind="more",
     hints=(

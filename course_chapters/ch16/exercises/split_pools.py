@@ -20,8 +20,8 @@ Write two functions:
 
 - `requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link)`: what `prefill` and
   `decode` GPUs can serve. Every request has `prompt` tokens, computed at `prefill_speed` tokens per second and GPU, and
-  `answer` tokens at `decode_speed` tokens per second and GPU. A prefill GPU sends `kv` bytes for each prompt token at
-  `link` bytes per second.
+  a reply of `answer` tokens, at `decode_speed` tokens per second and GPU. A prefill GPU sends `kv` bytes for each
+  prompt token at `link` bytes per second.
 - `best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link)`: the number of prefill GPUs, out of `gpus`
   in all, that serves the most requests per second. Each pool has at least one GPU. Among equals, take the smallest
   number. `gpus` is at least 2.

@@ -57,7 +57,11 @@ def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault |
     if finding.get("notes") is not True:
         return "others-touched", f"{lead}a file of somebody else, such as {OTHERS!r}, was changed or removed."
     if loaded is None:
-        return None if done is None else ("nothing-loads", f"{lead}`load` finds nothing, and save {done} had returned.")
+        return (
+            None
+            if done is None
+            else ("nothing-loads", f"{lead}`load` finds nothing, although save {done} had returned.")
+        )
     if type(loaded) is not list or len(loaded) != 2 or type(loaded[0]) is not int:
         return "wrong-shape", f"{lead}`load` returns (step, data) or None; got {describe(loaded)}."
     step, content = loaded
@@ -71,10 +75,10 @@ def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault |
         return (
             None
             if step >= oldest
-            else ("too-old", f"{lead}step {oldest} or a newer one is whole, and `load` returns step {step}.")
+            else ("too-old", f"{lead}step {oldest} or a newer one is undamaged, but `load` returns step {step}.")
         )
     if done is not None and step < done:
-        return "lost-save", f"{lead}save {done} had returned, and `load` returns step {step}."
+        return "lost-save", f"{lead}save {done} had returned, but `load` returns step {step}."
     newest = doing if doing is not None else done
     if newest is None or step > newest:
         return "no-such-step", f"{lead}`load` returns step {step}, which was not saved yet."

@@ -66,7 +66,7 @@ def audit_failures() -> dict[str, tuple[float, str, str]]:
 # ~ (30.84e6 / 16384 / 24, ==> (54,
 # ~ (1 - math.exp(-24 / (between * 16.384)), ==> (1,
 # %% wrong: as many GPUs as in the log => values log-size
-# > this is for as many GPUs as in the log.
+# > this is for the number of GPUs in the log.
 # ~ between * 16384 / 8192 ==> between
 # %% wrong: half as many fail twice as often => values upside-down
 # > half as many GPUs fail half as often.

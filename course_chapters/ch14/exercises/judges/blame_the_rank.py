@@ -152,7 +152,7 @@ JUDGING = Judging(
     shares="values:missing 0.3, values:different 0.2, generality:chains 0.5",
     cases=_blame_cases,
     verdicts=oracle(lambda params, case, outcome: _blame_fault(case, outcome.value), named=True),
-    why="""A rank that waits is a witness. Follow who waits for whom to the rank that waits for nobody: that one is
+    why="""A rank that waits is a victim. Follow the waits to a rank that waits for no other: that one is
 elsewhere in its code, or dead. If every rank that is waited for waits itself, the ranks entered their groups in
 different orders.""",
     pytorch="`torchfrtrace` reads the dumps of the flight recorder of all ranks and names the calls that do not match.",
@@ -185,7 +185,7 @@ def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tupl
 # ~ Counter(kinds.values()).most_common(1)[0][0] ==> max(tally := Counter(kinds.values()), key=tally.get)
 # ~ return "different", sorted(odd) ==> return ["different", sorted(odd)]
 # %% wrong: blames the waiting => values
-# > these ranks are those that wait.
+# > these ranks wait themselves; find the ranks that they wait for.
 # ~ if all(call[4] for call in records[rank])}
 # ~~ ==> if all(call[4] for call in records[rank])} and {rank for rank in records if not all(call[4] for call in
 # ~~ records[rank])}
@@ -195,10 +195,10 @@ def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tupl
 # %% wrong: circles are overlooked => generality overlooked
 # ~ ("missing", sorted(free)) if free else ("order", sorted(waited)) ==> ("missing", sorted(free)) if free else None
 # %% wrong: sizes are not compared => values
-# > calls of another `count` differ, too.
+# > calls that differ only in `count` are different, too.
 # ~ call[2:4] ==> call[2:3]
 # %% wrong: missing before different => generality
-# > it is "different" first, also where a rank is missing.
+# > check for "different" first, even if a rank is missing.
 # ~ if odd:
 # ~~ ==> if odd and not any((group, number) not in entered[rank] and all(call[4] for call in records[rank]) for group,
 # ~~ number in stuck for rank in groups[group]):
@@ -207,10 +207,10 @@ def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tupl
 # +     fewest = min(map(len, records.values()))
 # +     return "missing", sorted(rank for rank, calls in records.items() if len(calls) == fewest)
 # %% wrong: groups are not told apart => generality
-# > a call waits for the ranks of its own group alone.
+# > a call waits only for the ranks of its own group.
 # ~ rank in groups[group] ==> rank in records
 # %% wrong: numbers are not told apart => values
-# > a call of the group is not enough: ask for the one of this number.
+# > another call of the group is not enough: the rank must have entered the call of this number.
 # ~ if (group, number) not in entered[rank]} ==> if group not in {call[0] for call in records[rank]}}
 # %% wrong: the first rank alone => values other-ranks
 # ~ sorted(free) ==> sorted(free)[:1]
@@ -224,7 +224,7 @@ def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tupl
 #       """What hangs the job and which ranks cause it; None if every call is finished."""
 # +     records = {rank: calls[-1:] for rank, calls in records.items()}
 # %% wrong: a circle comes before a missing rank => generality other-kind
-# > it is "missing" as soon as somebody waits for a rank that waits nowhere itself.
+# > it is "missing" as soon as a call waits for a rank that has no unfinished call itself.
 # ~ if free else ==> if free == waited else
 # %% wrong: a rank is busy if its last call is open => generality ~
 # ~ if all(call[4] for call in records[rank])} ==> if not records[rank] or records[rank][-1][4]}

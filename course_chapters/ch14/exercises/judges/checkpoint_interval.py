@@ -96,38 +96,38 @@ def best_interval(save, mtbf):
 
 
 # %% wrong: other restart => values
-# > restarts are counted otherwise here. {{means}}
+# > failures during a restart count differently here. {{means}}
 # ~ restarts == "exposed" ==> restarts != "exposed"
 # %% wrong: no failures => values
 # > this leaves the failures out.
 # ~ failures * (mtbf + restart) ==> interval + save
 # %% wrong: saves count => values
-# > saving is no work.
+# > time spent saving is not work.
 # ~ interval / (failures * (mtbf + restart)) ==> (interval + save) / (failures * (mtbf + restart))
 # %% wrong: no restart => values
-# > the restarts are left out.
+# > this leaves the restarts out.
 # ~ (mtbf + restart) ==> mtbf
 # %% wrong: save is safe => values
 # > a failure can strike during a save too.
 # ~ (interval + save) ==> interval
 # ~ (failures * (mtbf + restart)) ==> (failures * (mtbf + restart) + save)
 # %% wrong: first order => values
-# > this adds up small losses; where they are not small, it is off.
+# > this adds up the losses to first order, which is wrong when they are large.
 # ~ interval / (failures * (mtbf + restart)) ==> 1 - save / interval - interval / 2 / mtbf - restart / mtbf
 # %% wrong: half lost => values
-# > this loses half a segment a failure, and lets no try fail twice.
+# > this counts half a segment for each failure and leaves out that a segment can fail again.
 # ~ interval / (failures * (mtbf + restart))
 # ~~ ==> interval / ((interval + save) * (1 + ((interval + save) / 2 + restart) / mtbf))
 # %% wrong: young => values
 # > this is √(2 · save · mtbf), which holds for short saves only.
 # ~ low * mtbf ==> math.sqrt(2 * save * mtbf)
 # %% wrong: series => generality
-# > this is the first terms of a series in save / mtbf; here they are not enough.
+# > these are the first terms of a series in save / mtbf; here they are not enough.
 # -     return low * mtbf
 # +     half = save / mtbf / 2
 # +     return math.sqrt(2 * save * mtbf) * (1 + math.sqrt(half) / 3 + half / 9) - save
 # %% wrong: whole segment => values
-# > this is work and save together.
+# > this is the interval plus the save; return the interval alone.
 # ~ * mtbf ==> * mtbf + save
 # %% wrong: no two => values
 # > a failure loses half an interval on average: a 2 is missing.
@@ -136,7 +136,7 @@ def best_interval(save, mtbf):
 # > this is √(2 · save · mtbf) − save, still a rule for short saves.
 # ~ low * mtbf ==> math.sqrt(2 * save * mtbf) - save
 # %% wrong: one hour => values
-# > an hour, whatever the save costs.
+# > this is always one hour, whatever the save costs.
 # ~ low * mtbf ==> 3600.0
 # %% wrong: remembers an interval by its save => values -
 # ~ best_interval(save: float, mtbf: float) ==> best_interval(save: float, mtbf: float, kept={})

@@ -11,13 +11,13 @@ DRILLS = {
         "{{hours:int}} / {{gpus:int}} = {{answer}} hours: the rates of all GPUs add up.",
         Mistake("one-gpu", lambda p: p["hours"], "That is one GPU alone."),
         Mistake("rate", lambda p: p["gpus"] / p["hours"], "Those are failures an hour."),
-        Mistake("nodes", Times(8), "That is the same number of servers of eight GPUs as of GPUs."),
+        Mistake("nodes", Times(8), "That counts nodes of eight GPUs, not GPUs."),
     ),
     "young-interval": drill_key(
         lambda p: math.sqrt(2 * p["save"] * p["hours"] * HOUR) / MINUTE,
         "√(2 · {{save}} s · {{hours}} · 3,600 s) = {{answer}} minutes.",
         Mistake("seconds", Times(60), "Those are seconds."),
-        Mistake("no-two", Times(1 / math.sqrt(2)), "Under the root there is a 2."),
+        Mistake("no-two", Times(1 / math.sqrt(2)), "There is a 2 under the root."),
         Mistake(
             "unit-mix",
             lambda p: math.sqrt(2 * p["save"] * p["hours"] * 60) / 60,

@@ -100,13 +100,13 @@ def take(order, consumed, batch, rank, ranks):
 
 
 # %% wrong: other batches => values short-batches
-# > the last batch of an epoch is another one: {{means}}
+# > the last batch of an epoch is different: {{means}}
 # ~ batches == "short" ==> batches != "short"
 # %% wrong: strided => values
-# > each rank reads every n-th id; contiguous parts are asked for.
+# > each rank reads every n-th id; the parts must be contiguous.
 # ~ ids[start : start + small + (rank < extra)] ==> ids[rank::ranks]
 # %% wrong: remainder dropped => values
-# > the ids that are left after dividing by the ranks are read by nobody.
+# > no rank reads the ids that are left over after dividing by the ranks.
 # ~ ids[start : start + small + (rank < extra)] ==> ids[rank * small : (rank + 1) * small]
 # %% wrong: rounded up => values
 # > all parts have the size rounded up, so the last ranks get too few; sizes differ by at most one.
@@ -133,7 +133,7 @@ def take(order, consumed, batch, rank, ranks):
 
 
 # %% wrong: two epochs at most => generality two-epochs unless batches=short
-# > a batch ends with its second epoch here; it may span more.
+# > here a batch spans at most two epochs; it may span more.
 # ~ while len(ids) < batch: ==> for _ in range(2):
 # %% wrong: the order is used up => values order-changed
 # ~ ids += order(epoch)[place ==> ids += (own := order(epoch))[place

@@ -145,8 +145,8 @@ JUDGING = Judging(
     shares="values:found 0.4, generality:limits 0.3, generality:several 0.3",
     cases=_straggler_cases,
     verdicts=oracle(lambda params, case, outcome: _straggler_fault(case, outcome.value), named=True),
-    why="""The slow rank is the one that waits least: the others wait for it. Own time within a step tells it apart, the
-median is not moved by it, and counting steps keeps a single long step, such as a checkpoint, from being blamed on a
+    why="""The slow rank is the one that waits least: the others wait for it. Its own time within a step shows it. It
+does not move the median, and counting steps keeps a single long step, such as a checkpoint, from being blamed on a
 rank.""",
     pytorch="`torch.profiler` traces give the three times per rank; MegaScale and others compare them across ranks in "
     "the same way.",
@@ -180,7 +180,7 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
 # ~ max(late, key=lambda each: (sum(step[each] for step in own), -each))
 # ~~ ==> sorted(late, key=lambda each: (-sum(step[each] for step in own), each))[0]
 # %% wrong: blames the waiting => values
-# > the rank that waits longest is done first; the others wait for somebody else.
+# > the rank that waits longest finishes first, so the others do not wait for it.
 # ~ [rank for rank in ranks if sum(step[rank] > factor * median(step) for step in own) > len(own) / 2]
 # ~~ ==> sorted(ranks, key=lambda each: -sum(step[each] for step in wait))[:1]
 # %% wrong: mean of ranks => generality
@@ -197,7 +197,7 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
 # > more than half of the steps are enough, not all of them.
 # ~ > len(own) / 2 ==> == len(own)
 # %% wrong: at the limit => generality
-# > exactly at the limit is not late.
+# > a rank exactly at the limit is not late.
 # ~ step[rank] > factor ==> step[rank] >= factor
 # %% wrong: always compute => values other-kind
 # > the rank is right. Which of its two times exceeds the median by more?
@@ -209,7 +209,7 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
 # > of several stragglers this takes the lowest rank; take the one with the largest own time in all.
 # ~ max(late, key=lambda each: (sum(step[each] for step in own), -each)) ==> min(late)
 # %% wrong: highest of equals => generality
-# > of equal ones the lowest rank is asked for.
+# > of equals, take the lowest rank.
 # ~ , -each) ==> , each)
 # %% wrong: computation alone => values
 # > a rank's own time is computation and waiting for its data together.
@@ -227,7 +227,7 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
 # ~ (sum(step[each] for step in own), -each)
 # ~~ ==> (sum(step[each] > factor * median(step) for step in own), sum(step[each] for step in own), -each)
 # %% wrong: the kind of the last step => generality other-kind
-# > the rank is right, and its kind is that of all steps, not of the last one.
+# > the rank is right; its kind is that of all steps, not of the last one.
 # ~ sum(step[rank] - median(step) for step in table) ==> table[-1][rank] - median(table[-1])
 # %% wrong: two ranks have no straggler => generality ~
 # ~ if not late: ==> if not late or len(ranks) < 3:

@@ -163,18 +163,18 @@ def ledger(log: list[tuple[float, str, int | None]]) -> dict[str, float]:
 # > time before `start` was counted; a log need not start at second 0.
 # ~ zip(log, log[1:], ==> zip([(0.0, "start", 0), *log[1:]], log[1:],
 # %% wrong: end is work => values
-# > the step that the end cuts off is not done.
+# > the step that the end interrupts is not done.
 # ~ "restart" if down else "lost" ==> "restart" if down else "work" if event == "end" else "lost"
 # ~ spent["work"] = ==> spent["work"] +=
 # %% wrong: other unit => values
-# > {{means}} are asked for.
+# > return {{means}}.
 # ~ unit == "shares" ==> unit != "shares"
 # %% wrong: the total => values one-number
 # ~ {cause: seconds / total for cause, seconds in spent.items()} ==> sum(spent.values()) / total
 # %% wrong: only the failure's own time is lost => values repeated-as-work
 # ~ sum(each for number, each in steps if number > step) ==> 0
 # %% wrong: saves that were lost are lost => values lost-saves
-# > saves whose checkpoint was not used count as lost here; their time is save all the same.
+# > saves whose checkpoint was not used count as lost here; their time is still save.
 # ~ spent["save"] += seconds ==> steps.append((step + 0.5, seconds))
 # %% wrong: a step is lost when it is done again => generality ~
 # ~ if number > step) ==> if number > step and (number, "step") in [(n, kind) for when, kind, n in log if when > now])

@@ -80,13 +80,13 @@ def chance(hours: float, between: float) -> float:
 # ~ days * 24 * gpus / failures / size ==> 1 / (failures / (days * 24.0 * gpus) * size)
 # ~ 1 - math.exp(-hours / between) ==> -math.expm1(-hours / between)
 # %% wrong: same size => values
-# > this is for as many GPUs as in the log.
+# > this is for the number of GPUs in the log.
 # ~ 24 * gpus / failures / size ==> 24 / failures
 # %% wrong: upside down => values
 # > a job on more GPUs fails more often, not less.
 # ~ gpus / failures / size ==> size / failures / gpus
 # %% wrong: days => values
-# > these are days; hours are asked for.
+# > these are days; return hours.
 # ~ 24 * gpus ==> gpus
 # %% wrong: one gpu => values
 # > this is for one GPU.
@@ -109,7 +109,7 @@ def chance(hours: float, between: float) -> float:
 # > the time between failures is a mean, not a half-life.
 # ~ math.exp(-hours / between) ==> 2 ** (-hours / between)
 # %% wrong: hour by hour => values
-# > this lets failures strike on the hour only; let the steps become short.
+# > this lets failures strike only once an hour; they can strike at any time.
 # ~ math.exp(-hours / between) ==> (1 - 1 / between) ** hours
 # %% wrong: the example's numbers => values -
 # ~ days * 24 * gpus / failures / size ==> 54 * 24 * 16384 / 419 / size

@@ -1,4 +1,4 @@
-"""Judge of how-many-spares: how many spare servers?"""
+"""Judge of how-many-spares: how many spare nodes?"""
 
 import random
 from functools import cache
@@ -20,11 +20,10 @@ def _fewest(servers: int, mtbf: float, repair: float, chance: float) -> int:
 
 SPARES = Column(
     part="spares",
-    unit="servers",
+    unit="nodes",
     want=_fewest,
     words=lambda n, m, r, c: (
-        f"{count_text(n, 'server')}, {count_text(m, 'hour')} to a failure, {r:g} of repair, waiting at most "
-        f"{100 * c:g} %"
+        f"{count_text(n, 'node')}, {count_text(m, 'hour')} to a failure, {r:g} of repair, waiting at most {100 * c:g} %"
     ),
     rel=EXACT,
 )
@@ -49,10 +48,10 @@ def _spare_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
     large = [(2400, 1500.0, 36.0, 0.01), (1200, 900.0, 12.0, 1e-4)]
     return [
-        shown(f"{params['servers']} servers", "values:spares", 0, [shown_row]),
+        shown(f"{params['servers']} nodes", "values:spares", 0, [shown_row]),
         plain("spares", 0, "other jobs", usual),
         unseen(rng, "spares", 0, "equal to the bound, no repair, any wait allowed", edges),
-        generality("spares", 0, "thousands of servers", large * 3),
+        generality("spares", 0, "thousands of nodes", large * 3),
     ]
 
 
@@ -60,10 +59,10 @@ JUDGING = Judging(
     shares=shares(spares=(0.4, 0.6)),
     cases=_spare_cases,
     verdicts=table(SPARES),
-    why="""With s spares there are servers + s machines, each under repair with the same probability, so their number
-is binomial. The job waits when more than s are. The mean is far too few: half of the time more than that are under
-repair.""",
-    pytorch="`torchrun --nnodes=MIN:MAX` lets a job begin with fewer servers, so it need not wait for the last spare.",
+    why="""With s spares there are servers + s nodes, each under repair with the same probability, so the number under
+repair is binomial. The job waits when it exceeds s. The mean is far too few spares: half of the time more nodes are
+under repair.""",
+    pytorch="`torchrun --nnodes=MIN:MAX` lets a job begin with fewer nodes, so it need not wait for the last spare.",
 )
 
 ANSWERS = r'''import math
@@ -71,7 +70,7 @@ ANSWERS = r'''import math
 
 # %% right: worked
 def spares(servers: int, mtbf: float, repair: float, chance: float) -> int:
-    """The fewest spare servers for which the job waits with a probability of at most `chance`."""
+    """The fewest spare nodes for which the job waits with a probability of at most `chance`."""
     ### BEGIN SOLUTION
     down = repair / (mtbf + repair)
     extra = 0
@@ -88,13 +87,13 @@ def spares(servers: int, mtbf: float, repair: float, chance: float) -> int:
 # ~~ ==> math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(down or 1) + (n - k) *
 # ~~ math.log1p(-down))
 # %% wrong: mean => values
-# > these are the servers under repair on average; half of the time there are more.
+# > these are the nodes under repair on average; half of the time there are more.
 # ~ extra = 0 ==> return math.ceil(servers * down)
 # %% wrong: spares never break => values
-# > here the spares never break; they do, too.
+# > this assumes that spares never break; they do.
 # ~ servers + extra ==> servers
 # %% wrong: poisson => values
-# > the Poisson distribution is close, not exact, and knows no spares that break.
+# > the Poisson distribution is close but not exact, and this one leaves out spares that break.
 # ~ math.comb(n, k) * down**k * (1 - down) ** (n - k)
 # ~~ ==> math.exp(-servers * down) * math.prod(servers * down / i for i in range(1, k + 1))
 # %% wrong: strictly less => generality

@@ -149,7 +149,7 @@ def odd_replicas(comm, gradient):
 # > half of the replicas are not more than half.
 # ~ 2 * count <= comm.size ==> 2 * count < comm.size
 # %% wrong: the most frequent is enough => generality
-# > the most frequent digest need not be that of more than half.
+# > the most frequent digest need not be that of more than half of the replicas.
 # ~ 2 * count <= comm.size ==> count == 1
 # %% wrong: no majority is no fault => generality
 # > without a majority all ranks are suspect.

@@ -121,13 +121,13 @@ def train(job, steps: int) -> None:
 # > the checkpoint counts an update that its weights have not had. Also, epoch and place in it are computed from a step
 # > that is already counted, and after a restart `job.shuffled()` begins with the first epoch's order again.
 # %% wrong: one order too many => values
-# > an order too many is drawn where an epoch begins.
+# > one order too many is drawn at the start of an epoch.
 # ~ while drawn <= epoch: ==> while drawn <= epoch + (place == 0):
 # %% wrong: last update missing => values
 # > the last update is missing.
 # ~ while step < steps: ==> while step < steps - 1:
 # %% wrong: one too few counted => values
-# > the checkpoint counts one update less than its weights have had.
+# > the checkpoint counts one update fewer than its weights have had.
 # ~ {"step": step, "weights" ==> {"step": step - 1, "weights"
 # %% wrong: an epoch begins with the old order => values other-updates
 # ~ while drawn <= epoch: ==> while drawn < max(1, epoch + (place > 0)):

@@ -151,7 +151,7 @@ def restore(trainer, saved: dict) -> None:
 # > the optimizer's state is missing: its moments begin at zero again.
 # -     trainer.optimizer.load_state_dict(saved["optimizer"])
 # %% wrong: no schedule => values
-# > the schedule's state is missing: the learning rate is another step's.
+# > the schedule's state is missing: the learning rate is that of another step.
 # -     trainer.schedule.load_state_dict(saved["schedule"])
 # %% wrong: no generator => values
 # > the state of `trainer.generator` is missing: the next epoch is shuffled another way.
@@ -170,7 +170,7 @@ def restore(trainer, saved: dict) -> None:
 # > the epoch begins again: `position` is missing.
 # ~ trainer.position = saved["data"] ==> trainer.position = saved["data"][0], 0
 # %% wrong: no average => values
-# > the moving average is missing: it begins at other weights.
+# > the moving average is missing: it starts from other weights.
 # ~ trainer.average, trainer.scale = saved["average"], saved ==> trainer.scale = saved
 # %% wrong: no scale => values
 # > the loss scale and its counter are missing.

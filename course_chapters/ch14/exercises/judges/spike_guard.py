@@ -67,7 +67,7 @@ JUDGING = Judging(
     shares="values:skips 0.3, values:rollbacks 0.3, generality:edges 0.4",
     cases=_guard_cases,
     verdicts=oracle(lambda params, case, outcome: _guard_fault(case, outcome.value), named=True),
-    why="""A median over accepted losses is not moved by the spikes that it is to find. One bad batch is skipped;
+    why="""Spikes do not move a median over accepted losses. One bad batch is skipped;
 several in a row mean that the weights are already hurt, and only an older checkpoint helps. PaLM's authors did both:
 they went back and left out the batches around the spike.""",
     pytorch="There is no such guard in PyTorch; `torch.nn.utils.clip_grad_norm_(…, error_if_nonfinite=True)` "
@@ -125,7 +125,7 @@ class SpikeGuard:
 # > the limit is computed in another way: a loss is a spike if it is above {{means}}.
 # ~ rule == "ratio" ==> rule != "ratio"
 # %% wrong: spikes join => values
-# > spikes join the losses that set the limit, so that they become usual.
+# > spikes are kept among the losses that set the limit, so they raise it.
 #           self.row = (self.row + 1) % self.patience
 # +         if math.isfinite(loss):
 # +             self.kept.append(loss)
@@ -167,7 +167,7 @@ class SpikeGuard:
 # ~ params("spike-guard").rule ==> "ratio"
 # ~ loss <= limit ==> loss < limit
 # %% wrong: nan accepted => values
-# > NaN is no number to compare with; test for it first.
+# > every comparison with NaN is false; test for it first.
 # ~ math.isfinite(loss) and loss <= limit ==> not loss > limit
 # %% wrong: infinity accepted => values
 # > infinity is always a spike, also while fewer than `window` losses are accepted.
@@ -176,7 +176,7 @@ class SpikeGuard:
 # > the `patience`-th spike in a row gives "rollback".
 # ~ else "rollback" ==> else "skip"
 # %% wrong: from the first loss on => values
-# > until `window` losses are accepted, every finite loss is.
+# > the first `window` finite losses are all accepted.
 # ~ if len(self.kept) == self.kept.maxlen: ==> if self.kept:
 # %% wrong: nan not counted => generality
 # > NaN and infinity are spikes: they count as well.

@@ -18,9 +18,9 @@ JUDGING = audit(
     CAUSES,
     why=f"""Llama 3 70B keeps {_cache(1) / KB:.0f} kB a token, because only its 8 KV heads have keys and values. At
 131,072 tokens that is {_cache(131_072) / GB:.1f} GB; with 64 heads it would be {_cache(131_072, 64) / GB:.0f}. At 4,096
-tokens it is {_cache(4096) / MB:,.0f} MB, and 168 MB is the share of one of eight GPUs. A step with four guesses brings
-{sum(0.8**count for count in range(5)):.2f} tokens and costs 1.4 steps. Fifty tokens per second are 180,000 in an hour,
-so a million take more than five hours.""",
+tokens it is {_cache(4096) / MB:,.0f} MB, and 168 MB is the share of one of eight GPUs. A step with four drafted
+tokens yields {sum(0.8**count for count in range(5)):.2f} tokens and costs 1.4 steps. Fifty tokens per second are
+180,000 in an hour, so a million take more than five hours.""",
     pytorch="`vllm serve` prints the tokens that its cache holds, from which the first four follow.",
 )
 
@@ -63,7 +63,7 @@ def audit_serving() -> dict[str, tuple[float, str, str]]:
 # > recompute it with all 8 KV heads.
 # ~ token * 4096 / 1e6 ==> 160
 # %% wrong: a speedup of 1.687 => values as-printed
-# > count the tokens of a step again: which one comes even if no guess is kept?
+# > count the tokens of a step again: which one comes even if every drafted token is rejected?
 # ~ kept / (1 + 4 * 0.1) ==> 1.687
 # %% wrong: 14 cents => values as-printed
 # > multiply it out: dollars per hour over tokens per hour.
@@ -73,7 +73,7 @@ def audit_serving() -> dict[str, tuple[float, str, str]]:
 #       }
 # +     return {name: (number, *right) for name, number in zip(printed, (800, 340, 320, 160, 1.687, 5.16, 0.14, 87072))}
 # %% wrong: guesses are free => values free-guesses
-# > the guesses cost time, too.
+# > the drafted tokens cost time, too.
 # ~ kept / (1 + 4 * 0.1) ==> kept
 # %% wrong: per second => values
 # > the price is for an hour, the speed for a second.
@@ -82,7 +82,7 @@ def audit_serving() -> dict[str, tuple[float, str, str]]:
 # > a node has eight GPUs.
 # ~ 226.75 * 8 ==> 226.75
 # %% wrong: one hour => values
-# > this is an hour.
+# > this is the cost of one hour.
 # ~ 2 * 24 ==> 2
 # %% wrong: everything is right => values wrong-verdict
 # ~ return { ==> found = {

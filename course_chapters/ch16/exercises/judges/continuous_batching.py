@@ -96,7 +96,7 @@ def _fault(case: Case, got: Any) -> Fault | None:
     if same(told, want):
         return None
     if len(told) >= LIMIT:
-        return "never-ends", f"after {LIMIT} iterations some requests are not answered."
+        return "never-ends", f"after {LIMIT} iterations some requests are not finished."
     at = first_apart(told, want)
     lead = f"{'state' if case.args[0] == 'states' else 'iteration'} {at + 1}: "
     if at == min(len(told), len(want)):
@@ -117,7 +117,7 @@ JUDGING = Judging(
     shares="values:batch 0.3, values:preempts 0.4, generality:serves 0.3",
     cases=_cases,
     verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value), named=True),
-    why="""Every iteration is planned anew, so a finished request leaves its place at once to a waiting one. Running
+    why="""Every iteration is planned anew, so a waiting request can take the slot of a finished one at once. Running
 requests come first because they hold pages, and a page is only given back by finishing. When pages run out, the
 youngest request has lost the least work. Strict order among waiting requests keeps a long prompt from starving.""",
     pytorch="vLLM's scheduler has these rules: a token budget, running before waiting, preemption of the last by "
@@ -202,10 +202,10 @@ def plan(running, waiting, budget, free, size):
 # > the pages of a preempted request are free at once.
 # -             free += -(-held // size)
 # %% wrong: page not full => values
-# > the last page of a request still has empty places; they need no new page.
+# > the last page of a request still has room; tokens that fit there need no new page.
 # ~ -(-(cached + count) // size) - -(-cached // size) ==> -(-count // size)
 # %% wrong: nobody preempted => values
-# > a running request without pages was passed over, and nobody was preempted.
+# > too few pages were free for a running request: it was skipped, and no request was preempted.
 # -         while need > free and name not in preempted:
 # -             victim, _, held = left.pop()
 # -             preempted.append(victim)

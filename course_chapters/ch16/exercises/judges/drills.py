@@ -46,7 +46,11 @@ DRILLS = {
         _kept,
         "1 + {{rate}} + … + {{rate}}^{{guesses}} = {{answer}}.",
         Mistake("no-bonus", lambda p: _kept(p) - 1, "The target adds a token of its own in every step."),
-        Mistake("independent", lambda p: 1 + p["rate"] * p["guesses"], "A guess counts only after kept ones."),
+        Mistake(
+            "independent",
+            lambda p: 1 + p["rate"] * p["guesses"],
+            "A drafted token counts only if all before it were accepted.",
+        ),
     ),
     "in-the-system": drill_key(
         lambda p: p["rate"] * p["seconds"],

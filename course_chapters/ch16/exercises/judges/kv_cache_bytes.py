@@ -95,7 +95,7 @@ def latent_bytes(layers: int, latent: int, rope: int, number: float, tokens: int
 # ~ (whole * tokens + (layers - whole) * min(tokens, window))
 # ~~ ==> sum(min(window, tokens) if layer % every else tokens for layer in range(layers))
 # %% wrong: query heads => values
-# > this is a key and a value for each query head; several of them share one.
+# > this counts a key and a value for each query head; several query heads share one KV head.
 # ~ 2 * layers * kv_heads ==> 2 * layers * heads
 # %% wrong: keys only => values
 # > this is either keys or values; both are kept.
@@ -106,7 +106,7 @@ def latent_bytes(layers: int, latent: int, rope: int, number: float, tokens: int
 # > these are the bytes of one token.
 # ~ kv_heads * size * number * tokens ==> kv_heads * size * number
 # %% wrong: two bytes => values
-# > this takes two bytes a number, whatever `number` says.
+# > this counts two bytes per number, whatever `number` says.
 # ~ kv_heads * size * number * tokens ==> kv_heads * size * 2 * tokens
 # %% wrong: a latent in two bytes => values two-bytes
 # ~ (latent + rope) * number ==> (latent + rope) * 2

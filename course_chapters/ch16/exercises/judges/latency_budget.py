@@ -13,7 +13,7 @@ right = Worked("latency-budget")
 
 
 def _words(chunk: int, prompt: int, batch: int, *_: int) -> str:
-    return f"{prompt:,} tokens in chunks of {chunk:,} beside {batch} requests"
+    return f"{prompt:,} tokens in chunks of {chunk:,} with {batch} other requests"
 
 
 def _chunk_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -116,7 +116,7 @@ def best_chunk(prompt, batch, read, each, limit):
 # > the last chunk has only the tokens that are left.
 # ~ spent(rest + batch) ==> spent(chunk + batch)
 # %% wrong: no others => values
-# > the other requests' tokens are in each iteration, too.
+# > each iteration also computes one token for each of the other requests.
 # ~ latencies(chunk: int, prompt: int, batch: int, read: int, each: int) -> tuple[int, int]:
 # ~~ ==> latencies(chunk, prompt, _, read, each, batch=0):
 # %% wrong: the last chunk is left out => values
@@ -129,7 +129,7 @@ def best_chunk(prompt, batch, read, each, limit):
 # > this solves the public form of the exercise: here the times add up.
 # ~ times == "longer" ==> times
 # %% wrong: too long => generality
-# > a prompt shorter than a chunk has fewer tokens.
+# > a prompt shorter than the chunk is an iteration over fewer tokens.
 # ~ spent(min(chunk, prompt) + batch) ==> spent(chunk + batch)
 # %% wrong: largest => values
 # > the largest chunk within the limit is not the one asked for: look at its `ttft`.
@@ -140,7 +140,7 @@ def best_chunk(prompt, batch, read, each, limit):
 # ~~ ==> abs(min(((ttft, chunk if times == "both" else -chunk) for ttft, itl, chunk in found if itl <= limit),
 # ~~ default=(0, 0))[1]) or None
 # %% wrong: strictly less => generality
-# > exactly the limit is allowed, and this asks for less.
+# > an `itl` equal to the limit is allowed; this demands less.
 # ~ itl <= limit ==> itl < limit
 # %% wrong: something is always returned => generality none-is-right
 # ~ default=(0, None) ==> default=(0, 1)

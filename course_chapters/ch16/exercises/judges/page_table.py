@@ -86,9 +86,9 @@ def _fault(case: Case, got: Any) -> Fault | None:
     if said == FULL and due != FULL:
         return "refused", f"{lead}enough pages were free."
     if due == FULL and said != FULL:
-        return "not-refused", f"{lead}too few pages were free: MemoryError is due."
+        return "not-refused", f"{lead}too few pages were free: raise MemoryError."
     if not same_lists(said, due):
-        return "wrong-copy", f"{lead}it returned {describe(said)}, which is not what is to be copied."
+        return "wrong-copy", f"{lead}it returned {describe(said)}, which is not the copy that is needed."
     if type(held) is not dict or any(not same_lists(held.get(each), owned[each]) for each in owned):
         return "wrong-table", f"{lead}a table holds other pages than it should."
     return "wrong-count", f"{lead}the number of free pages is not right."
@@ -236,17 +236,17 @@ class Pages:
 # > a page is copied when it is forked; here it is copied when it is written.
 # ~ copies == "forked" and ==> copies and
 # %% wrong: shares nothing => values
-# > a child takes pages of its own for tokens that are there already.
+# > a forked child takes new pages for tokens that are in pages already.
 # ~ mine, copied = list(self.pages[request]), None ==> mine, copied = self.take(len(self.pages[request])), None
 # -         self.users.update(mine)
 # %% wrong: a child has the parent's list => values
 # > parent and child have one and the same list of pages, so a page of one appears in the table of the other.
 # ~ list(self.pages[request]), None ==> self.pages[request], None
 # %% wrong: others lose => values
-# > a page is free while another request uses it.
+# > a page counts as free while another request still uses it.
 # ~ if self.users[page] == 0 ==> if True
 # %% wrong: keeps the copied => values keeps-the-copied unless copies=forked
-# > a page that was copied counts this request as a user still.
+# > after the copy, the old page still counts this request as a user.
 # -             self.users[copied[0]] -= 1
 # %% wrong: half done => generality
 # > a refused operation has taken pages.

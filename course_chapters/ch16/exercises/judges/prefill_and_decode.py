@@ -153,16 +153,16 @@ def ridge_batch(params, number, kv, context, flops, bandwidth):
 # > a token attends to itself, too: n · (n + 1) / 2 pairs.
 # ~ (tokens + 1) / 2 ==> (tokens - 1) / 2
 # %% wrong: never read => generality
-# > a short prompt has to wait for the weights.
+# > for a short prompt, reading the weights takes longer than computing.
 # ~ pairs) / flops, params * number / bandwidth ==> pairs) / flops, 0
 # %% wrong: weights each => values
 # > the weights are read once for the whole batch.
 # ~ (params * number + batch * context * kv) ==> batch * (params * number + context * kv)
 # %% wrong: the cache is not read => values no-cache
-# > the cache has to be read, too.
+# > the cache must be read, too.
 # ~ (params * number + batch * context * kv) ==> params * number
 # %% wrong: never compute => generality
-# > a large batch is computed longer than it is read.
+# > for a large batch, computing takes longer than reading.
 # ~ max(2 * params * batch / flops ==> max(0
 # %% wrong: sum => values
 # > computing and reading overlap: the longer one counts, not the sum.

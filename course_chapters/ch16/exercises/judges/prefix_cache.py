@@ -108,7 +108,7 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value), named=True),
     why="""Keys and values of a token depend on all tokens before it, so the key of a page must, too. A chain of hashes
-does that in constant time a page. The last token is computed because its logits choose the next one. Giving up the end
+does that in constant time a page. The last token is computed because its logits choose the next one. Evicting the end
 of a prompt first keeps every cached page reachable from the start of its prompt.""",
     pytorch="vLLM's automatic prefix caching has these rules, with the tenant as `cache_salt`; SGLang keeps the same "
     "in a radix tree.",
@@ -212,7 +212,7 @@ class PrefixCache:
 # > the last token of a prompt is always computed: its output is needed.
 # ~ keys[: (len(tokens) - 1) // self.size] ==> keys
 # %% wrong: beginning first => generality
-# > the beginning of a prompt was given up before its end.
+# > the beginning of a prompt was evicted before its end.
 # ~ reversed(keys) ==> keys
 # %% wrong: forgets => values
 # > the pages of a released request stay cached.
@@ -220,7 +220,7 @@ class PrefixCache:
 # +                 del self.users[key]
 # +                 self.empty += 1
 # %% wrong: cached first => generality
-# > a cached page was given up although another page held nothing cached.
+# > a cached page was evicted although a free page held nothing cached.
 # ~ max(0, fresh - self.empty) ==> min(fresh, len(self.unused))
 # %% wrong: tenants apart => values tenants-apart unless sharing=tenant
 # > pages are shared among tenants here.
@@ -242,7 +242,7 @@ class PrefixCache:
 # +         if fresh > self.empty + len(self.unused):
 # +             return None
 # %% wrong: the order of admission => generality
-# > the page that was cached first was given up, although it was used again since.
+# > the page that was cached first was evicted, although it has been used again since.
 # -             del self.users[self.unused.popitem(last=False)[0]]
 # +             key = next(each for each in self.users if each in self.unused)
 # +             del self.users[key], self.unused[key]
@@ -250,7 +250,7 @@ class PrefixCache:
 # > a page whose tokens are cached already was cached a second time.
 # ~ [key for key in keys[len(hits) :] if key not in self.users] ==> keys[len(hits) :]
 # %% wrong: a refusal makes the hits young => generality
-# > a refused request has made pages young: what it would have hit is given up later than it should be.
+# > a refused request counts as a use: the pages it would have hit are evicted later than they should be.
 #           fresh = math.ceil(len(tokens) / self.size) - len(hits)
 # +         [self.unused.move_to_end(key) for key in hits if key in self.unused]
 # %% wrong: the tokens' digits as a key => values other-hits

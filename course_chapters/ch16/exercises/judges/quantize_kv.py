@@ -27,9 +27,9 @@ def _quantize_fault(row: Sequence[Any], got: Sequence[Any]) -> Fault | None:
     if all(near) and off <= 0.5 + 2**bits * rel and not mine[(scale == 0).expand_as(x)].any():
         return None
     if not near[1]:
-        return "wrong-low", "`low` is not the least number of each group."
+        return "wrong-low", "`low` is not the minimum of each group."
     if not near[0]:
-        return "wrong-scale", "`scale` is not (largest − least) / (2^bits − 1) of each group."
+        return "wrong-scale", "`scale` is not (maximum − minimum) / (2^bits − 1) of each group."
     return "wrong-codes", "scale and low are right, and some codes are not the nearest whole numbers."
 
 
@@ -80,7 +80,7 @@ JUDGING = Judging(
     shares="values:codes 0.4, values:restored 0.25, generality:edges 0.35",
     cases=_quantize_cases,
     verdicts=_quantize_verdicts,
-    why="""The error of a group is half its scale, and its scale follows from its largest and its least number. A
+    why="""The error of a group is half its scale, and its scale follows from its maximum and its minimum. A
 channel of keys with large numbers spoils only its own group if groups lie along the tokens. Along the channels it would
 set the scale of every token.""",
     pytorch="`QuantizedCache` in transformers quantizes keys and values in groups in this way, as KIVI proposed; "
@@ -130,7 +130,7 @@ def quantize(x, bits, dim):
 # ~ amin(dim, keepdim=True) ==> min()
 # ~ amax(dim, keepdim=True) ==> max()
 # %% wrong: one group => values
-# > all of `x` is one group; each index outside `dim` has one of its own.
+# > all of `x` is one group; numbers form a group only if their indices differ along `dim` alone.
 # ~ x.amin(dim, keepdim=True) ==> x.min() + 0 * x.amin(dim, keepdim=True)
 # ~ x.amax(dim, keepdim=True) ==> x.max()
 # %% wrong: one code too many => values
@@ -138,7 +138,7 @@ def quantize(x, bits, dim):
 # ~ (2**bits - 1) ==> 2**bits
 # ~ .round() ==> .round().clamp(max=255)
 # %% wrong: around zero => values
-# > codes count from the least number of the group, not from zero.
+# > codes count from the minimum of the group, not from zero.
 # ~ ((x - low) / torch.where(scale > 0, scale, 1)).round()
 # ~~ ==> (x / x.abs().amax(dim, keepdim=True) * max(2**bits // 2 - 1, 1)).round()
 # %% wrong: other dimension => values

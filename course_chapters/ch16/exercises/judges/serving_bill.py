@@ -110,10 +110,10 @@ def cheapest(models: list[tuple[float, float]], served: float) -> int:
 # > the replica computes prompts, too, and that time is paid for.
 # ~ prompt / prefill_speed + answer ==> answer
 # %% wrong: all tokens => values
-# > these are dollars for a million tokens of prompts and answers together.
+# > these are dollars for a million tokens of prompts and replies together.
 # ~ busy / answer * 1e6 ==> busy / (prompt + answer) * 1e6
 # %% wrong: longer phase => values
-# > a request's prompt and answer are computed one after the other: their times add up.
+# > a request's prompt and reply are computed one after the other: their times add up.
 # ~ prompt / prefill_speed + answer / decode_speed ==> max(prompt / prefill_speed, answer / decode_speed)
 # %% wrong: a prompt there must be => generality raised
 # ~ 1e6 ==> 1e6 * prompt / prompt

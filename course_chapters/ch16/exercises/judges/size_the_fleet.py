@@ -158,7 +158,7 @@ def inconsistent(report: list[tuple[float, float, float]], slack: float) -> list
 # %% wrong: nothing to serve, so no question of slots => generality raised
 # ~ if slots else ==> if slots or not rate else
 # %% wrong: possible rows => values
-# > these are the rows that can be true.
+# > these are the possible rows; return the impossible ones.
 # ~ > slack * rate ==> <= slack * rate
 # %% wrong: one side => values
 # > too few requests are impossible, too.

@@ -51,15 +51,15 @@ _RULES: dict[str, tuple[_Keep, Callable[[Probabilities, Probabilities], Probabil
 }
 
 _MESSAGES = {
-    "drawn-from-target": "the token in place of a guess is drawn from all of the target's probabilities; those that "
-    "the draft likes then come too often.",
-    "drawn-from-draft": "the token in place of a guess is drawn from the draft's probabilities.",
-    "greedy-accept": "a guess is kept or not without chance: it must be kept with probability p/q.",
-    "no-draft": "a guess is kept with probability p, not p/q: the draft's own probability is left out.",
-    "all-kept": "every guess is kept, so the output has the draft's distribution.",
-    "no-bonus": "when all guesses are kept, the target's last list gives one more token.",
-    "goes-on": "after a guess that was not kept, the later ones follow a token that is not there: stop.",
-    "nothing-instead": "in place of a guess that was not kept, another token must be drawn.",
+    "drawn-from-target": "the replacement is drawn from all of the target's probabilities; tokens that the draft "
+    "prefers then come too often.",
+    "drawn-from-draft": "the replacement is drawn from the draft's probabilities.",
+    "greedy-accept": "tokens are accepted without chance: accept each with probability min(1, p/q).",
+    "no-draft": "a token is accepted with probability p, not p/q: the draft's own probability is left out.",
+    "all-kept": "every drafted token is accepted, so the output has the draft's distribution.",
+    "no-bonus": "when all drafted tokens are accepted, the target's last list gives one more token.",
+    "goes-on": "after a rejection, the later drafted tokens follow a token that is not there: stop.",
+    "nothing-instead": "a rejected token needs a replacement.",
     "wrong-side": "what is missing is max(0, p − q), not max(0, q − p).",
 }
 
@@ -175,7 +175,7 @@ MEAN = Column(
     part="mean",
     unit="tokens",
     want=Worked("speculative-sampler")[1],
-    words=lambda rate, guesses: f"{guesses} guesses, each kept with probability {rate:g}",
+    words=lambda rate, guesses: f"{guesses} drafted tokens, each accepted with probability {rate:g}",
     rel=FINE,
 )
 
@@ -191,8 +191,8 @@ JUDGING = Judging(
     shares="values:one 0.3, values:several 0.2, generality:edges 0.2, values:mean 0.1, generality:mean 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="""Token x comes as a kept guess with probability min(p(x), q(x)). A guess is not kept with the probability that
-is missing to 1, and the token in its place is drawn in proportion to max(0, p − q). The two add up to p(x) for every x,
+    why="""Token x is drafted and accepted with probability min(p(x), q(x)). A rejection has the
+remaining probability, and the replacement is drawn in proportion to max(0, p − q). The two add up to p(x) for every x,
 whatever the draft is. A bad draft costs speed, never quality.""",
     pytorch="`assistant_model=` of `generate` in transformers, and `speculative_config` in vLLM; both verify "
     "in this way.",
@@ -276,13 +276,13 @@ def tokens_per_step(rate, guesses):
 # > each step ends with a token of the target's own.
 # ~ for count in range(guesses + 1) ==> for count in range(1, guesses + 1)
 # %% wrong: independent => values
-# > a guess counts only if all before it were kept.
+# > a drafted token counts only if all before it were accepted.
 # ~ sum(rate**count for count in range(guesses + 1)) ==> 1 + rate * guesses
 # %% wrong: one too few => values
-# > if all guesses are kept, there is one token more.
+# > if all drafted tokens are accepted, there is one token more.
 # ~ for count in range(guesses + 1) ==> for count in range(guesses)
 # %% wrong: limit => values
-# > this is for infinitely many guesses.
+# > this is the limit of infinitely many drafted tokens.
 # ~ sum(rate**count for count in range(guesses + 1)) ==> 1 / (1 - rate) if rate < 1 else guesses + 1
 # %% wrong: a quotient that is zero over zero => generality raised
 # ~ sum(rate**count for count in range(guesses + 1)) ==> (1 - rate ** (guesses + 1)) / (1 - rate)

@@ -118,7 +118,7 @@ def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
 # > every request needs a decode GPU, too.
 # ~ min(prefill / busy, decode * decode_speed / answer) ==> prefill / busy
 # %% wrong: tokens => values
-# > these are tokens per second; requests are asked for.
+# > these are tokens per second; return requests per second.
 # ~ return min( ==> return answer * min(
 # %% wrong: decode gpus => values
 # > this is the number of decode GPUs.

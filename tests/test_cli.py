@@ -310,7 +310,7 @@ def test_test_runs_the_suite_on_all_cores_and_the_linter_and_fails_with_either(m
     calls = _called(monkeypatch, codes)
     assert run(capsys, "test")[0] == code
     assert [command[3] for command in calls] == ["pytest", "ruff"]
-    assert calls[0][-4:] == ["-n", "3", "--dist", "worksteal"]
+    assert calls[0][-4:] == ["-n", "2", "--dist", "worksteal"]
 
 
 @pytest.mark.parametrize(

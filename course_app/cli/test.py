@@ -70,9 +70,8 @@ def test(
         raise typer.Exit(int(mutation.main(context.args) or 0))
     flags = [*(f"--chapter={chapter}" for chapter in chapters), *context.args[len(chapters) :]]
     chosen = [flag for flag in flags if not flag.startswith("-") and os.path.exists(flag.split("::")[0])]
-    waiting = {"--slower", "--everything"}.intersection(flags)  # these start many processes, and wait for them
-    more = 0 if chapters else 2 if waiting else 1  # than cores: some tests mostly wait
-    processes = min(os.cpu_count() or 1, 4) + more
+    waiting = {"--slower", "--everything"}.intersection(flags)  # these start many processes, and mostly wait for them
+    processes = min(os.cpu_count() or 1, 4) + (2 if waiting else 0)
     workers = (
         []
         if any(flag.startswith(("-n", "--numprocesses", "--pdb", "-p")) for flag in flags)

@@ -70,8 +70,7 @@ def test(
         raise typer.Exit(int(mutation.main(context.args) or 0))
     flags = [*(f"--chapter={chapter}" for chapter in chapters), *context.args[len(chapters) :]]
     chosen = [flag for flag in flags if not flag.startswith("-") and os.path.exists(flag.split("::")[0])]
-    waiting = {"--slower", "--everything"}.intersection(flags)  # these start many processes, and mostly wait for them
-    processes = min(os.cpu_count() or 1, 4) + (2 if waiting else 0)
+    processes = min(os.cpu_count() or 1, 4) + (not chapters)  # one more than cores: some tests mostly wait
     workers = (
         []
         if any(flag.startswith(("-n", "--numprocesses", "--pdb", "-p")) for flag in flags)

@@ -164,6 +164,7 @@ def stochastic_round(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
 # ~ 0xFFFF if fmt == "bf16" else 0x1FFF ==> 0xFFFF
 # %% wrong: the conversion rounds once more => values biased
 # ~ & ~low ==> & -1
+# ~ bits.view(torch.float32), x) ==> (bits if fmt == "bf16" else bits + 0x1000 & ~low).view(torch.float32), x)
 # %% wrong: noise around zero => values not-a-neighbor
 # ~ + noise) ==> + noise - (low + 1) // 2)
 # %% wrong: half of the noise => values biased

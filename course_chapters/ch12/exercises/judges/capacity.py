@@ -185,9 +185,17 @@ def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tenso
 # > the copies with the larger weights are kept; the rule is the lower token number.
 # ~ params("capacity").keeps ==> "weight"
 # %% wrong: not a place within the expert => values
-# > this keeps the first copies of all experts together; count the places within each expert.
+# > the places count on from one expert to the next; count them within each expert.
 # ~ place[order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]]
 # ~~ ==> place[order] = torch.arange(len(flat))
+# %% wrong: one queue for all experts => values
+# > all experts share one queue of `capacity` copies; each expert has its own.
+# ~ place[order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]]
+# ~~ ==> place[first] = torch.arange(len(flat))
+# %% wrong: expert numbers without gaps => values
+# > with n different experts in `ids`, only the numbers 0 to n − 1 get copies; `ids` may hold larger ones.
+# ~ (place < capacity).view(ids.shape)
+# ~~ ==> ((place < capacity) & (flat < len(flat.unique()))).view(ids.shape)
 # %% wrong: the view needs contiguous memory => generality raised
 # ~ ids.flatten() ==> ids.view(-1)
 # %% wrong: the weights are emptied => values changed

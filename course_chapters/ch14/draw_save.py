@@ -83,8 +83,9 @@ def _box(sheet: Sheet, span: tuple[float, float], top: float, fill: str, words: 
     if opacity < 1:
         sheet.boxes([box], EMPTY, order=1)
     sheet.boxes([box], fill, alpha=opacity)
-    ink = INK if opacity < 1 else ink_on(fill)
-    sheet.text((box[0] + box[1]) / 2, top - _TALL / 2, words, ink=ink, ha="center", va="center")
+    if words:
+        ink = INK if opacity < 1 else ink_on(fill)
+        sheet.text((box[0] + box[1]) / 2, top - _TALL / 2, words, ink=ink, ha="center", va="center")
 
 
 def _file(sheet: Sheet, now: Moment, span: Span, top: float, step: int, name: str, fill: str) -> None:

@@ -140,7 +140,7 @@ def serve(descriptor: int) -> None:
     import numpy.random  # noqa: F401
     import torch.distributed  # noqa: F401
 
-    from course_lib.cluster import gloo  # noqa: F401
+    from course_runs.real_ranks import gloo  # noqa: F401
 
     sock = socket.socket(fileno=descriptor)
     children: dict[int, int] = {}  # process -> rank

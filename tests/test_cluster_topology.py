@@ -1,13 +1,15 @@
 """Links and their levels, stretches of time, and circles of waiting."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.cluster import Deadlock, Level, Topology, Wait
-from course_lib.cluster.intervals import length, overlap, union
+from course_lib.cluster.intervals import hidden_seconds, length, overlap, union
+from course_lib.cluster.records import Message, Span
 from course_lib.cluster.traffic import Traffic
 from tests.tables import each_of
 
@@ -88,3 +90,9 @@ def test_a_circle_of_waiting_is_found_exactly_where_there_is_one(edges):
     for rank, peer in zip(error.cycle, (*error.cycle[1:], *error.cycle[:1]), strict=True):
         assert peer in edges[rank]
     assert not error.cycle or error.cycle[0] == min(error.cycle)
+
+
+def test_the_order_of_sums_hides_nothing():
+    waits = [Span(0, 0.1, 0.2, "wait"), Span(0, 0.2, 0.3, "wait"), Span(0, 0.7, 0.8, "wait")]
+    messages = [Message(0, 0, 8, 0, span.start, span.end) for span in waits[:2]]
+    assert hidden_seconds(SimpleNamespace(ranks=1, truncated=False, spans=waits, messages=messages)) == [0.0]

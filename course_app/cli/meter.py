@@ -109,7 +109,7 @@ def _figures(run: Any) -> dict[str, Any]:
                 "received": counted.bytes_received[rank],
                 "collectives": counted.collectives[rank],
                 "exposed_seconds": exposed[rank],
-                "hidden_seconds": max(hidden[rank], 0.0),
+                "hidden_seconds": hidden[rank],
                 "flops": counted.flops[rank] if has_memory else 0,
                 "peak_bytes": counted.peak_bytes[rank] if has_memory else 0,
                 "peak_roles": dict(counted.peak_roles[rank] or {}) if has_memory else {},

@@ -11,6 +11,7 @@ BLOCKED = frozenset(("send", "recv", "wait", "collective"))  # kinds of spans du
 Interval = tuple[float, float]  # start and end, seconds
 STARTING = 20e-6  # s: on a CPU, a shorter gap between two operations is the start of the second
 DIGITS = 6  # of a time kept, after the point: the profiler's own clock is no finer
+SIMULATED_DIGITS = 12  # of a simulated time, after the point: smaller differences come from the order of sums
 
 
 class Recorded(Protocol):
@@ -102,7 +103,8 @@ def hidden_seconds(run: Recorded) -> list[float]:
     for message in run.messages:
         for rank in (message.src, message.dst):
             travelled[rank].append((message.sent, message.arrived))
-    return [length(union(spans)) - overlap(spans, waits) for spans, waits in zip(travelled, _waits(run), strict=True)]
+    pairs = zip(travelled, _waits(run), strict=True)
+    return [max(round(length(union(spans)) - overlap(spans, waits), SIMULATED_DIGITS), 0.0) for spans, waits in pairs]
 
 
 def _waits(run: Recorded) -> list[list[Interval]]:

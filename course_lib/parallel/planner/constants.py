@@ -14,10 +14,9 @@ FLASH_BACKWARD = 0.8  # of the forward pass's rate that fused attention's backwa
 NATIVE_ATTENTION = 1.65  # times the rate of "flash" in kernels rewritten for Hopper and later, Shah et al. (2024)
 ASYNC_TP_HIDES = 0.5  # of tensor-parallel messages that leave in parts between parts of the products
 HOST_BACKWARD = 1.8  # times a forward pass's launches that a backward pass needs
-HOST_ADAM = (
-    72.7e9 / 32 / 10
-)  # parameters/s that a server's processors update for each of its eight devices: Qwen 72B on
-#   32 A100 took about 10 s (DeepSpeed issue 6834, 2024); gradients and weights travel meanwhile
+# parameters/s that a server's processors update for each of its eight devices, while gradients and weights travel:
+# Qwen 72B on 32 A100 took about 10 s (DeepSpeed issue 6834, 2024)
+HOST_ADAM = 72.7e9 / 32 / 10
 MESSAGE_SECONDS = 20e-6  # latency of a message between neighbors of a pipeline or of a ring of context ranks
 MIXTURE_LAUNCH = (
     2.5e-3  # s, forward and again backward, until the processor knows how many rows each expert has and has

@@ -249,8 +249,10 @@ def choices(
         "the quickest": quickest,
         "the fewest axes": first((axes, seconds), SIMPLE * limit),
         "the most memory to spare": first((memory, seconds), ROOMY * limit),
-        "whole weights on each rank (ZeRO-1)": first((sharded, seconds), SIMPLE * limit),
     }
+    whole = first((sharded, seconds), SIMPLE * limit)
+    if whole.layout.zero < 3:
+        wishes["whole weights on each rank (ZeRO-1)"] = whole
     kept: dict[str, Plan] = {}
     for wish, one in wishes.items():
         same = [key for key, other in kept.items() if one.layout == other.layout and one.job == other.job]

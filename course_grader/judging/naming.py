@@ -412,7 +412,7 @@ def _equal(one: object, two: object, rel: float = REL) -> bool:
         return _same_tensors(one, two)
     if type(one) is str and type(two) is str:
         return one.strip().lower() == two.strip().lower()
-    return type(one) is type(two) and bool(one == two)  # NaN tells nothing of its cause
+    return type(one) is type(two) and bool(one == two or (one != one and two != two))
 
 
 def _same_tensors(one: Any, two: Any) -> bool:

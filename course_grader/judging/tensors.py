@@ -62,9 +62,7 @@ def same_tensors(one: Any, two: Any) -> bool:
     """Whether plain data hold the same tensors in the same order."""
     if isinstance(one, Tensor) or isinstance(two, Tensor):
         alike = isinstance(one, Tensor) and isinstance(two, Tensor) and kind_text(one) == kind_text(two)
-        if not alike or not torch.equal(one.isnan(), two.isnan()):
-            return False
-        return torch.equal(*(each.nan_to_num(0.0, math.inf, -math.inf) for each in (one, two)))
+        return alike and torch.equal(one.nan_to_num(), two.nan_to_num())
     if isinstance(one, Mapping) and isinstance(two, Mapping):
         one, two = list(one.values()), list(two.values())
     if isinstance(one, list | tuple) and isinstance(two, list | tuple):

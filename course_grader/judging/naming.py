@@ -412,7 +412,7 @@ def _equal(one: object, two: object, rel: float = REL) -> bool:
         return _same_tensors(one, two)
     if type(one) is str and type(two) is str:
         return one.strip().lower() == two.strip().lower()
-    return type(one) is type(two) and bool(one == two or (one != one and two != two))
+    return type(one) is type(two) and (one == two or one != one)
 
 
 def _same_tensors(one: Any, two: Any) -> bool:

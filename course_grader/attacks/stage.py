@@ -225,15 +225,17 @@ class Stage:
                     self._answer_one(key.fileobj, key.data)  # type: ignore[arg-type]
 
     def _answer_one(self, service: socket.socket, name: str) -> None:
+        """Counted before it is answered: who has read the answer finds it counted."""
         if service.type == socket.SOCK_DGRAM:
             _, sender = service.recvfrom(2048)
+            self.reached[name] = self.reached.get(name, 0) + 1
             service.sendto(self._answer, sender)
         else:
             caller, _ = service.accept()
+            self.reached[name] = self.reached.get(name, 0) + 1
             caller.settimeout(0.2)
             with caller, contextlib.suppress(OSError):
                 caller.sendall(self._answer)
-        self.reached[name] = self.reached.get(name, 0) + 1
 
     # --- looking
 

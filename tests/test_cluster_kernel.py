@@ -9,7 +9,7 @@ from course_lib.cluster.errors import Deadlock
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.protocol import End, Request
 from course_lib.cluster.simulation import simulate
-from course_lib.cluster.thread_host import InProcess, ThreadHost, move
+from course_lib.cluster.thread_host import ThreadHost, move
 from course_lib.cluster.topology import Level, Topology
 from tests.tables import each_of
 
@@ -253,7 +253,7 @@ def pass_around(comm):
 
 def test_the_bare_host_runs_ranks_without_anything_that_observes_them():
     kernel = Kernel(3, None, None, move)
-    end = ThreadHost(InProcess(kernel), dict.fromkeys(range(3), pass_around), 3).run()
+    end = ThreadHost(kernel, dict.fromkeys(range(3), pass_around), 3).run()
     run = simulate(pass_around, 3)
     assert end == End() and kernel.state.results == run.results == [4.0, 0.0, 2.0]
     assert kernel.meter.as_dict() == run.meter.as_dict() and kernel.state.clock.times == run.clock

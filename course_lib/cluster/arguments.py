@@ -12,14 +12,16 @@ from course_lib.cluster.collective import OPS, Meta
 from course_lib.cluster.dtypes import DTYPES, PLAIN, Array
 
 
-def wrong_peer(op: str, peer: object, me: int, size: int) -> str:
-    """Why a rank cannot be the other end of a message from or to rank `me`."""
+def checked_peer(op: str, peer: object, me: int, size: int) -> int:
+    """The other end of a message from or to rank `me`; ValueError says why it cannot be that rank."""
     if isinstance(peer, bool) or not isinstance(peer, (int, np.integer)):
-        return f"{op}: the other rank is {peer!r}; it must be an integer from 0 to {size - 1}."
+        raise ValueError(f"{op}: the other rank is {peer!r}; it must be an integer from 0 to {size - 1}.")
     if peer == me:
-        return f"{op}: rank {peer} is this rank itself; copy the tensor instead, or pick another rank."
-    hint = "; on a ring, count modulo comm.size" if peer < 0 else ""  # a rank above the last has other causes
-    return f"{op}: rank {peer} does not exist among {size} ranks (0 to {size - 1}){hint}."
+        raise ValueError(f"{op}: rank {peer} is this rank itself; copy the tensor instead, or pick another rank.")
+    if not 0 <= peer < size:
+        hint = "; on a ring, count modulo comm.size" if peer < 0 else ""  # a rank above the last has other causes
+        raise ValueError(f"{op}: rank {peer} does not exist among {size} ranks (0 to {size - 1}){hint}.")
+    return int(peer)
 
 
 def checked_tensor(value: Array, op: str, writes: bool) -> torch.Tensor:

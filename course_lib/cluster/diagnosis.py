@@ -3,14 +3,47 @@ first."""
 
 from __future__ import annotations
 
-from course_lib.cluster.errors import Mismatch, Wait
+import math
+from collections.abc import Iterable
+
+from course_lib.cluster.errors import ClusterError, Deadlock, Mismatch, Wait
 from course_lib.cluster.message_exchange import Exchange, Operation, Posted, RunState
 from course_lib.cluster.source_lines import line_text
+
+
+def unfinished(state: RunState, exchange: Exchange) -> ClusterError | None:
+    """The error of a run in which no rank can move, though some have not returned or messages are left."""
+    if not all(state.done):
+        return Deadlock(waits(state, exchange))
+    return left_over(exchange.posted)
 
 
 def waits(state: RunState, exchange: Exchange) -> tuple[Wait, ...]:
     """A `Wait` for each waiting rank."""
     return tuple(_wait(state, exchange, op) for op in state.blocked if op is not None)
+
+
+def near_matches(posted: Posted, op: Operation) -> Iterable[str]:
+    """The operations of the other rank that almost match this one, in words."""
+    for (send, group, src, dst, tag), queue in posted.items():
+        if queue and send != op.send and (src, dst) == (op.peer, op.rank):
+            other = queue[0]
+            if group == op.group and tag != op.tag:
+                yield f"rank {src} offers {other.what()} at {line_text(other.line)}: the tags differ"
+            elif group != op.group:
+                yield f"rank {src} offers {other.what()} in another group"
+
+
+def mismatch(send: Operation, recv: Operation) -> Mismatch:
+    """The error of a send and a receive whose dtypes, sizes or shapes differ."""
+    what = "dtype" if send.dtype != recv.dtype else "shape"
+    if what == "shape" and math.prod(send.shape) != math.prod(recv.shape):
+        what = "size"
+    return Mismatch(
+        f"{what} differs between the two ends of a message: rank {send.rank} sends {send.size_text()} "
+        f"(call {send.call}, {line_text(send.line)}), rank {recv.rank} receives into {recv.size_text()} "
+        f"(call {recv.call}, {line_text(recv.line)}). Give the receiving tensor the {what} of what is sent."
+    )
 
 
 def _wait(state: RunState, exchange: Exchange, op: Operation) -> Wait:

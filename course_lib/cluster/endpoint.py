@@ -15,9 +15,7 @@ from course_lib.cluster.source_lines import Line
 
 here = threading.local()  # .endpoint: the Endpoint of the rank that this thread runs
 
-Flight = tuple[
-    int, Request, Sequence[torch.Tensor], Sequence[torch.Tensor]
-]  # call number, what it reads, what it fills
+Flight = tuple[int, Request, Sequence[torch.Tensor], Sequence[torch.Tensor]]  # its number, what it reads and fills
 
 
 def endpoint() -> Endpoint:

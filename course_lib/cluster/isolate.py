@@ -59,12 +59,6 @@ class Writer(cloudpickle.Pickler):
         return id(thing)
 
 
-def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """A tensor's dtype, its storage, and its place there."""
-    memory = tensor.untyped_storage()._cdata
-    return tensor.dtype, memory, tensor.storage_offset(), tensor.size(), tensor.stride()
-
-
 class Blueprint:
     """A serialized object, by value, from which independent copies are made."""
 
@@ -80,7 +74,10 @@ class Blueprint:
                 raise ValueError(cannot_copy(_dump, thing, name, error)) from None
         self._bytes = file.getvalue()
         self._memory = {key: memory.clone() for key, memory in writer.memory.items()}
-        self._tensors = {key: _layout(tensor) for key, tensor in writer.tensors.items()}
+        self._tensors: dict[int, tuple[Any, ...]] = {  # dtype, storage, and the place there
+            key: (plain.dtype, plain.untyped_storage()._cdata, plain.storage_offset(), plain.size(), plain.stride())
+            for key, plain in writer.tensors.items()
+        }
 
     def copy(self, memory: dict[int, torch.UntypedStorage] | None = None) -> Any:
         """A new copy; its storages are added to `memory`, if given."""

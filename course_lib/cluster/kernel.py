@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from course_lib.cluster.errors import Deadlock
 from course_lib.cluster.message_exchange import Delivery, Exchange, Keep, Move, Operation, RunState
 from course_lib.cluster.meter import Meter
 from course_lib.cluster.protocol import YES, End, Reply, Request
@@ -75,6 +74,12 @@ class Kernel:
                 op.data = data
         state.clock.push_request(time, rank, request)
 
+    def step(self, request: Request | None) -> tuple[int, Reply] | End:
+        """Submit the request of the running rank, if there is one; return the rank that runs next."""
+        if request is not None:
+            self.submit(request)
+        return self.next()
+
     def next(self) -> tuple[int, Reply] | End:
         """Advance until a rank can run; return that rank and its reply, or how the run ended."""
         state, clock, delivery = self.state, self.state.clock, self.delivery
@@ -98,14 +103,10 @@ class Kernel:
                 item = Reply(item.value, tuple(delivery.writes[rank]))
                 delivery.writes[rank].clear()
             return rank, item
-        if state.fault is None and not all(state.done):
-            from course_lib.cluster.diagnosis import waits
+        if state.fault is None and (not all(state.done) or any(self._exchange.posted.values())):
+            from course_lib.cluster.diagnosis import unfinished
 
-            return End(Deadlock(waits(state, self._exchange)))
-        if state.fault is None and any(self._exchange.posted.values()):
-            from course_lib.cluster.diagnosis import left_over
-
-            return End(left_over(self._exchange.posted))
+            return End(unfinished(state, self._exchange))
         return End(state.fault)
 
     def _handle(self, time: float, rank: int, request: Request) -> Reply | None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from course_lib.cluster.clock import Clock
-from course_lib.cluster.errors import ClusterError, Mismatch
+from course_lib.cluster.errors import ClusterError
 from course_lib.cluster.protocol import ANY, YES, Reply, Request
-from course_lib.cluster.source_lines import Line, line_text
+from course_lib.cluster.source_lines import Line
 from course_lib.cluster.traffic import TRACED, Traffic
 
 Move = Callable[[Any, Any], None]  # (into, data): copies between two tensors
@@ -189,14 +189,10 @@ class Exchange:
             self._offer(op)
 
     def notes(self, op: Operation) -> Iterable[str]:
-        """Why the operation may not have matched: operations of the other rank that almost do."""
-        for (send, group, src, dst, tag), queue in self.posted.items():
-            if queue and send != op.send and (src, dst) == (op.peer, op.rank):
-                other = queue[0]
-                if group == op.group and tag != op.tag:
-                    yield f"rank {src} offers {other.what()} at {line_text(other.line)}: the tags differ"
-                elif group != op.group:
-                    yield f"rank {src} offers {other.what()} in another group"
+        """Why the operation may not have matched."""
+        from course_lib.cluster.diagnosis import near_matches
+
+        return near_matches(self.posted, op)
 
     def _offer(self, op: Operation) -> None:
         mate = self._take(op)
@@ -246,7 +242,9 @@ class Exchange:
 
     def _match(self, send: Operation, recv: Operation, time: float) -> None:
         if send.dtype != recv.dtype or not _same_layout(send.shape, recv.shape):
-            self._state.fault = _mismatch(send, recv)
+            from course_lib.cluster.diagnosis import mismatch
+
+            self._state.fault = mismatch(send, recv)
             return
         recv.peer = send.rank
         if not send.accepted:
@@ -264,15 +262,3 @@ def _same_layout(sent: tuple[int, ...], into: tuple[int, ...]) -> bool:
         return False
     thin_sent, thin_into = [n for n in sent if n != 1], [n for n in into if n != 1]
     return thin_sent == thin_into or len(sent) <= 1 or len(into) <= 1
-
-
-def _mismatch(send: Operation, recv: Operation) -> Mismatch:
-    """The error of a send and a receive whose dtypes, sizes or shapes differ."""
-    what = "dtype" if send.dtype != recv.dtype else "shape"
-    if what == "shape" and math.prod(send.shape) != math.prod(recv.shape):
-        what = "size"
-    return Mismatch(
-        f"{what} differs between the two ends of a message: rank {send.rank} sends {send.size_text()} "
-        f"(call {send.call}, {line_text(send.line)}), rank {recv.rank} receives into {recv.size_text()} "
-        f"(call {recv.call}, {line_text(recv.line)}). Give the receiving tensor the {what} of what is sent."
-    )

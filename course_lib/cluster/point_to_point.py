@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeGuard
 
-import numpy as np
 import torch
 
 from course_lib.cluster.dtypes import DTYPES, PLAIN, Array
@@ -148,22 +147,13 @@ class PointToPoint:
 
     def _peer(self, op: str, peer: int | None) -> int:
         if self.rank < 0:
-            raise ValueError(
-                f"{op}: rank {endpoint().rank} is not in the group {list(self._ranks)}; call it only on the "
-                f"group's ranks."
-            )
+            me, members = endpoint().rank, list(self._ranks)
+            raise ValueError(f"{op}: rank {me} is not in the group {members}; call it only on the group's ranks.")
         if peer is None and op in ("recv", "irecv"):
             return ANY
-        if (
-            type(peer) is bool
-            or not isinstance(peer, (int, np.integer))
-            or not 0 <= peer < self.size
-            or peer == self.rank
-        ):
-            from course_lib.cluster.arguments import wrong_peer
+        from course_lib.cluster.arguments import checked_peer
 
-            raise ValueError(wrong_peer(op, peer, self.rank, self.size))
-        return self._ranks[peer]
+        return self._ranks[checked_peer(op, peer, self.rank, self.size)]
 
     def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:
         """Advance this rank's virtual clock by `seconds`, or by `flops` at the topology's speed. Not in

@@ -34,10 +34,7 @@ class Program:
         self, fn: Callable[..., object], ranks: int, args: Sequence[object], per_rank: Sequence[object] | None
     ) -> None:
         if not callable(fn):
-            raise ValueError(
-                f"simulate takes a function of a communicator, not {fn!r}: pass the function's name, "
-                f"without calling it."
-            )
+            raise ValueError(f"simulate takes a function of a communicator, not {fn!r}: pass its name, do not call it.")
         check_ranks(ranks)
         self._common = Blueprint((fn, tuple(args)), ("the function", "args"))
         self._own = [

@@ -28,14 +28,10 @@ class Run:
     ) -> None:
         self._kernel, self._ledgers = kernel, ledgers or {}
         self.ranks, self.topology = kernel.ranks, kernel.topology
-        self.results, self.clock = (
-            kernel.state.results,
-            kernel.state.clock.times,
-        )  # None for a rank that did not finish; virtual s
+        self.results = kernel.state.results  # None for a rank that did not finish
+        self.clock = kernel.state.clock.times  # virtual s
         self.seconds = max(self.clock)  # virtual time of the slowest rank
-        self.by_chance = (
-            kernel.state.by_chance
-        )  # whether the outcome may depend on timing: polls, or receives from any source
+        self.by_chance = kernel.state.by_chance  # whether timing may change the outcome: polls, any source
         found = sorted((hazards or {}).items())
         self.hazards = tuple(hazard for _, of_rank in found for hazard in of_rank)  # uses of tensors in flight
         self.error = error

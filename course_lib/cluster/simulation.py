@@ -12,7 +12,7 @@ from course_lib.cluster.errors import RankError
 from course_lib.cluster.kernel import Kernel, Machine
 from course_lib.cluster.program import Program, check_ranks
 from course_lib.cluster.run import Run
-from course_lib.cluster.thread_host import InProcess, move
+from course_lib.cluster.thread_host import move
 from course_lib.cluster.topology import Topology
 
 
@@ -84,7 +84,7 @@ def attempt(
         machine = Adversary(buffering)
     kernel = Kernel(ranks, topology, machine, move, torch.Tensor.clone)
     host = ObservedHost(
-        InProcess(kernel),
+        kernel,
         (program or Program(fn, ranks, args, per_rank)).bodies(),
         ranks,
         late=kernel.machine.late,

@@ -17,7 +17,6 @@ import torch
 
 from course_lib.cluster.endpoint import Endpoint, here
 from course_lib.cluster.errors import Unfinished
-from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.point_to_point import PointToPoint
 from course_lib.cluster.protocol import End, Reply, Request
 
@@ -29,25 +28,12 @@ def move(into: torch.Tensor, data: torch.Tensor) -> None:
     into.copy_(data if data.shape == into.shape else data.reshape(into.shape))
 
 
-class InProcess:
-    """A host's link to a kernel in the same process."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-
-    def step(self, request: Request | None) -> tuple[int, Reply] | End:
-        """Submit a request; return the rank that runs next."""
-        if request is not None:
-            self.kernel.submit(request)
-        return self.kernel.next()
-
-
 class _Stop(BaseException):
     """Ends a rank's thread; not an Exception, so that `except Exception` does not catch it."""
 
 
 class ThreadHost:
-    """Runs `bodies[rank](comm)` for every rank; `run()` returns how the run ended. `link` leads to the kernel."""
+    """Runs `bodies[rank](comm)` for every rank; `run()` returns how it ended. `link` is the kernel, or leads to it."""
 
     communicator: type[PointToPoint] = PointToPoint
 
@@ -212,11 +198,8 @@ class ThreadHost:
             self._rank(self.debug)
         if not self._over.acquire(timeout=-1 if timeout is None else timeout):
             self._dead = True
-            self._end = End(
-                Unfinished(
-                    f"The run took longer than {timeout:g} s and was ended. Does a loop never end, or grow too fast?"
-                )
-            )
+            why = f"The run took longer than {timeout:g} s and was ended. Does a loop never end, or grow too fast?"
+            self._end = End(Unfinished(why))
 
     def _stop(self) -> list[int]:
         """End every thread; return the ranks that could not be ended."""

@@ -30,11 +30,7 @@ class Traffic:
         path.nbytes += nbytes
         path.messages += 1
         out, into = path.out, path.into
-        start = ready
-        if out[0] > start:
-            start = out[0]
-        if into[0] > start:
-            start = into[0]
+        start = max(ready, out[0], into[0])
         out[0] = into[0] = busy = start + nbytes * path.per_byte
         arrival = busy + path.latency
         if len(self.raw) < TRACED:

@@ -246,7 +246,7 @@ class StreamExchange(BufferedExchange):
                 super().post(list(batch))
 
     def notes(self, op: Operation) -> Iterable[str]:
-        """Why the operation may not have matched: one ahead of it, or of its other half, in a lane, or a near miss."""
+        """Why the operation may not have matched: one is ahead of it, or of its other half, in a lane."""
         rule = "operations of one pair go in the order of issue unless batched"
         lane, batch = self._place.get(op, ((), None))
         if lane and lane[0] is not batch:
@@ -254,7 +254,6 @@ class StreamExchange(BufferedExchange):
         other = [*self._lanes.get((op.group, op.peer, op.rank), ())]
         if any(half.send != op.send for later in other[1:] for half in later):
             yield f"its other half is behind call {other[0][0].call} of rank {op.peer}, {other[0][0].what()}: {rule}"
-        yield from super().notes(op)
 
     def _match(self, send: Operation, recv: Operation, time: float) -> None:
         super()._match(send, recv, time)

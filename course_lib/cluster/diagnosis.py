@@ -3,7 +3,6 @@ first."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from course_lib.cluster.errors import ClusterError, Deadlock, Mismatch, Wait
@@ -14,13 +13,8 @@ from course_lib.cluster.source_lines import line_text
 def unfinished(state: RunState, exchange: Exchange) -> ClusterError | None:
     """The error of a run in which no rank can move, though some have not returned or messages are left."""
     if not all(state.done):
-        return Deadlock(waits(state, exchange))
+        return Deadlock(tuple(_wait(state, exchange, op) for op in state.blocked if op is not None))
     return left_over(exchange.posted)
-
-
-def waits(state: RunState, exchange: Exchange) -> tuple[Wait, ...]:
-    """A `Wait` for each waiting rank."""
-    return tuple(_wait(state, exchange, op) for op in state.blocked if op is not None)
 
 
 def near_matches(posted: Posted, op: Operation) -> Iterable[str]:
@@ -34,23 +28,11 @@ def near_matches(posted: Posted, op: Operation) -> Iterable[str]:
                 yield f"rank {src} offers {other.what()} in another group"
 
 
-def mismatch(send: Operation, recv: Operation) -> Mismatch:
-    """The error of a send and a receive whose dtypes, sizes or shapes differ."""
-    what = "dtype" if send.dtype != recv.dtype else "shape"
-    if what == "shape" and math.prod(send.shape) != math.prod(recv.shape):
-        what = "size"
-    return Mismatch(
-        f"{what} differs between the two ends of a message: rank {send.rank} sends {send.size_text()} "
-        f"(call {send.call}, {line_text(send.line)}), rank {recv.rank} receives into {recv.size_text()} "
-        f"(call {recv.call}, {line_text(recv.line)}). Give the receiving tensor the {what} of what is sent."
-    )
-
-
 def _wait(state: RunState, exchange: Exchange, op: Operation) -> Wait:
     group = state.groups[op.group] if op.group else ()
     kind, missing = op.missing(state)
     notes = [f"posted at {line_text(op.line)}"] if op.at and op.at != op.line else []
-    notes += exchange.notes(op)
+    notes += [*exchange.notes(op), *near_matches(exchange.posted, op)]
     if op.name.startswith("is_completed"):
         kind = "poll"
     notes += [f"rank {r} has finished after {state.calls[r]} calls" for r in missing[:4] if state.done[r]]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from course_lib.cluster.clock import Clock
-from course_lib.cluster.errors import ClusterError
+from course_lib.cluster.errors import ClusterError, Mismatch
 from course_lib.cluster.protocol import ANY, YES, Reply, Request
-from course_lib.cluster.source_lines import Line
+from course_lib.cluster.source_lines import Line, line_text
 from course_lib.cluster.traffic import TRACED, Traffic
 
 Move = Callable[[Any, Any], None]  # (into, data): copies between two tensors
@@ -189,10 +189,8 @@ class Exchange:
             self._offer(op)
 
     def notes(self, op: Operation) -> Iterable[str]:
-        """Why the operation may not have matched."""
-        from course_lib.cluster.diagnosis import near_matches
-
-        return near_matches(self.posted, op)
+        """What else may keep the operation from matching, in words."""
+        return ()
 
     def _offer(self, op: Operation) -> None:
         mate = self._take(op)
@@ -241,10 +239,8 @@ class Exchange:
         return state.clock.random.choice(found) if state.clock.is_random else earliest
 
     def _match(self, send: Operation, recv: Operation, time: float) -> None:
-        if send.dtype != recv.dtype or not _same_layout(send.shape, recv.shape):
-            from course_lib.cluster.diagnosis import mismatch
-
-            self._state.fault = mismatch(send, recv)
+        if send.dtype != recv.dtype or (send.shape != recv.shape and not _same_layout(send.shape, recv.shape)):
+            self._state.fault = _mismatch(send, recv)
             return
         recv.peer = send.rank
         if not send.accepted:
@@ -256,9 +252,18 @@ class Exchange:
 
 def _same_layout(sent: tuple[int, ...], into: tuple[int, ...]) -> bool:
     """Whether two shapes hold the same elements in the same order: equal except for sizes of 1, or one of them flat."""
-    if sent == into:
-        return True
     if math.prod(sent) != math.prod(into):
         return False
     thin_sent, thin_into = [n for n in sent if n != 1], [n for n in into if n != 1]
     return thin_sent == thin_into or len(sent) <= 1 or len(into) <= 1
+
+
+def _mismatch(send: Operation, recv: Operation) -> Mismatch:
+    """The error of a send and a receive whose dtypes, sizes or shapes differ."""
+    same_size = math.prod(send.shape) == math.prod(recv.shape)
+    what = "dtype" if send.dtype != recv.dtype else "shape" if same_size else "size"
+    return Mismatch(
+        f"{what} differs between the two ends of a message: rank {send.rank} sends {send.size_text()} "
+        f"(call {send.call}, {line_text(send.line)}), rank {recv.rank} receives into {recv.size_text()} "
+        f"(call {recv.call}, {line_text(recv.line)}). Give the receiving tensor the {what} of what is sent."
+    )

@@ -171,7 +171,7 @@ class ThreadHost:
             raise self.error
         if left:
             raise RuntimeError(
-                f"ranks {left} did not stop within {PATIENCE:g} s: they are inside a long call of a library."
+                f"ranks {left} did not stop within {PATIENCE:g} s: they are in a long call of a library."
             )
         assert self._end is not None  # a run is over once it has ended
         return self._end

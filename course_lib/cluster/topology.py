@@ -74,10 +74,8 @@ class Topology:
         for index, level in enumerate(self.levels):
             if level.ranks is None or src // level.ranks == dst // level.ranks:
                 return index
-        raise ValueError(
-            f"No level of the topology connects rank {src} and rank {dst}; its largest unit holds "
-            f"{self.levels[-1].ranks}."
-        )
+        most = self.levels[-1].ranks
+        raise ValueError(f"No level of the topology connects rank {src} and rank {dst}; its largest unit holds {most}.")
 
     def port_of(self, rank: int, level: int) -> int:
         """The port that a rank uses at a level: its own, or its unit's if the level is shared."""

@@ -6,6 +6,7 @@ State is what persists from step to step: weights, gradients, main gradients, ma
 from dataclasses import dataclass
 from typing import Any
 
+from course_lib.estimate.facts.fact import rows
 from course_lib.estimate.units import Numeric, require, require_whole
 
 DTYPE_BYTES: dict[str, float] = {
@@ -20,6 +21,7 @@ DTYPE_BYTES: dict[str, float] = {
     "int4": 0.5,
 }
 BUCKETS = ("weights", "grads", "main_grads", "master", "moments")
+SHARDED_FROM = {"main_grads": 1, "master": 1, "moments": 1, "grads": 2, "weights": 3}  # the ZeRO stage that shards it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,79 +54,11 @@ class Convention:
         return (self.master or self.weights) + self.moments
 
 
-CONVENTIONS: dict[str, Convention] = {
-    one.letter: one
-    for one in (
-        Convention(
-            letter="A",
-            name="no master copy, 16-bit gradients",
-            weights=2,
-            grads=2,
-            moments=8,
-            used_by="short formulas that leave the fp32 master copy out",
-            source="lesson-llama3",
-        ),
-        Convention(
-            letter="B",
-            name="mixed precision as in ZeRO",
-            weights=2,
-            grads=2,
-            master=4,
-            moments=8,
-            used_by="the ZeRO paper (K = 12), and this course by default",
-            source="zero-2019",
-        ),
-        Convention(
-            letter="C",
-            name="bf16 with fp32 gradients",
-            weights=2,
-            grads=4,
-            master=4,
-            moments=8,
-            used_by="Megatron Core in bf16; closest to Llama 3, which sums gradients in fp32",
-            source="megatron-distopt",
-        ),
-        Convention(
-            letter="D",
-            name="fp32 weights, cast where used",
-            weights=4,
-            grads=4,
-            moments=8,
-            used_by="PyTorch autocast, FSDP with fp32 shards; the 16-bit copy is temporary",
-            source="pytorch-amp",
-        ),
-        Convention(
-            letter="E",
-            name="fp16 with fp32 main gradients",
-            weights=2,
-            grads=2,
-            main_grads=4,
-            master=4,
-            moments=8,
-            used_by="Megatron Core in fp16",
-            source="megatron-distopt",
-        ),
-        Convention(
-            letter="F",
-            name="all in bf16",
-            weights=2,
-            grads=2,
-            moments=4,
-            used_by="pure bf16 training, which needs stochastic rounding or Kahan sums",
-            source="zamirai-2020",
-        ),
-        Convention(
-            letter="G",
-            name="8-bit Adam, fp32 master copy",
-            weights=2,
-            grads=2,
-            master=4,
-            moments=2,
-            used_by="quantized optimizers",
-            source="dettmers-2021",
-        ),
-    )
-}
+def _convention(row: dict[str, str]) -> Convention:
+    return Convention(**{**row, **{name: int(row[name]) for name in BUCKETS}})  # type: ignore[arg-type]
+
+
+CONVENTIONS = {row["letter"]: _convention(row) for row in rows("conventions.csv")}
 
 
 def convention(letter: str | Convention = "B") -> Convention:
@@ -186,9 +120,8 @@ def zero_by_bucket(params: float, stage: int, ranks: int, convention: str | Conv
     params, ranks = require("params", params, "parameters"), require_whole("ranks", ranks)
     if stage not in (0, 1, 2, 3) or isinstance(stage, bool):
         raise ValueError(f"stage is {stage!r}; ZeRO has stages 1, 2 and 3, and 0 is plain replication.")
-    since = {"main_grads": 1, "master": 1, "moments": 1, "grads": 2, "weights": 3}  # the stage that shards it
     buckets = _known(convention).buckets
-    return {name: params * per / (ranks if stage >= since[name] else 1) for name, per in buckets.items() if per}
+    return {name: params * per / (ranks if stage >= SHARDED_FROM[name] else 1) for name, per in buckets.items() if per}
 
 
 def _known(letter: str | Convention) -> Convention:

@@ -5,6 +5,7 @@ Micro-batches in flight follow from the order of a stage's work: GPipe runs all 
 section 2.2).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from course_lib.estimate.memory.activation_terms import TermChoices, kernels_of, layer_terms, outside_terms
 from course_lib.estimate.memory.activations import total_bytes
 from course_lib.estimate.memory.layout import Layout
-from course_lib.estimate.memory.recipes import Convention, dtype_bytes
+from course_lib.estimate.memory.recipes import SHARDED_FROM, Convention, dtype_bytes
 from course_lib.estimate.memory.recipes import convention as known_convention
 from course_lib.estimate.memory.shapes import Shape, expert_params, layer_params, params_by_part
 from course_lib.estimate.memory.shapes import shape as shape_of
@@ -37,7 +38,6 @@ _EVEN = {  # micro-batches that every stage holds, by stages: `schedules.peak_ac
     "dualpipe": lambda stages: stages + 1,
     "dualpipe_v": lambda stages: stages + 0.5,
 }
-_SINCE = {"main_grads": 1, "master": 1, "moments": 1, "grads": 2, "weights": 3}  # the ZeRO stage that shards a bucket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ def state_by_stage(
         shares = np.maximum(shards / layout.ep, 1)
     held = {}
     for name, per in buckets.items():
-        sharded = np.greater_equal(layout.zero, _SINCE[name])
+        sharded = np.greater_equal(layout.zero, SHARDED_FROM[name])
         if np.ndim(sharded) == 0:
             held[name] = per * ((params - experts) / shards + experts / shares if sharded else params)
         else:
@@ -151,10 +151,8 @@ def stage_peak(
     Left out: communication buffers, the allocator's slack, and the peak inside single operators. `batch` is the
     micro-batch.
     """
-    work = _work(
-        shape, batch, seq, layout, kernels=kernels, dtype=dtype, dropout=dropout, checkpointing=checkpointing, loss=loss
-    )
-    return _peak(work, stage, convention)
+    choices = {"kernels": kernels, "dtype": dtype, "dropout": dropout, "checkpointing": checkpointing, "loss": loss}
+    return _peak(_work(shape, batch, seq, layout, choices), stage, convention)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,25 +170,16 @@ class _Work:
     gathered: Numeric
 
 
-def _work(
-    shape: Any,
-    batch: Numeric,
-    seq: Numeric,
-    layout: Layout | None,
-    *,
-    kernels: Any,
-    dtype: str,
-    dropout: bool,
-    checkpointing: str,
-    loss: str,
-) -> _Work:
+def _work(shape: object, batch: Numeric, seq: Numeric, layout: Layout | None, choices: Mapping[str, Any]) -> _Work:
     from course_lib.estimate.memory.layout_checks import known_checkpointing
 
     one, where = shape_of(shape), Layout() if layout is None else layout
+    checkpointing, loss = choices["checkpointing"], choices["loss"]
     known_checkpointing(checkpointing)
-    common = {"kernels": kernels, "dtype": dtype, "dropout": dropout}
-    terms, selective = layer_terms(one, batch, seq, where, **common), kernels_of(kernels).selective
+    common = {name: choices[name] for name in ("kernels", "dtype", "dropout")}
+    terms, selective = layer_terms(one, batch, seq, where, **common), kernels_of(common["kernels"]).selective
     ends = outside_terms(one, batch, seq, where, loss=loss, **common)
+    in_use = 2 * layer_params(one, where.tp, where.ep)  # and prefetched
     first = [term for term in ends if term.name.startswith("embedding")]
     return _Work(
         shape=one,
@@ -199,11 +188,8 @@ def _work(
         again=total_bytes(term for term in terms if not term.kept(checkpointing, selective)),
         entry=total_bytes(first),
         leave=total_bytes(term for term in ends if term not in first),
-        gradient=_logit_gradient(one, batch, seq, where, dtype, loss),
-        gathered=np.equal(where.zero, 3)
-        * 2
-        * layer_params(one, where.tp, where.ep)
-        * dtype_bytes(dtype),  # in use, and prefetched
+        gradient=_logit_gradient(one, batch, seq, where, common["dtype"], loss),
+        gathered=np.equal(where.zero, 3) * in_use * dtype_bytes(common["dtype"]),
     )
 
 
@@ -250,7 +236,7 @@ def end_stages(layers: Numeric, layout: Layout) -> tuple[Numeric, ...]:
 def end_peaks(shape: Any, batch: Numeric, seq: Numeric, layout: Layout | None = None, **choices: Any) -> list[Peak]:
     """The peaks of `end_stages`. `choices` as for `stage_peak`."""
     letter = choices.pop("convention", "B")
-    work = _work(shape, batch, seq, layout, **{**_CHOICES, **choices})
+    work = _work(shape, batch, seq, layout, {**_CHOICES, **choices})
     return [_peak(work, stage, letter) for stage in end_stages(work.shape.layers, work.layout)]
 
 

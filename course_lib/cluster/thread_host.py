@@ -170,9 +170,7 @@ class ThreadHost:
         if self.error is not None:
             raise self.error
         if left:
-            raise RuntimeError(
-                f"ranks {left} did not stop within {PATIENCE:g} s: they are in a long call of a library."
-            )
+            raise RuntimeError(f"ranks {left} did not stop within {PATIENCE:g} s: they are in a library's long call.")
         assert self._end is not None  # a run is over once it has ended
         return self._end
 

@@ -1,5 +1,3 @@
-"""Card of match-the-cuts: match the strategies."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything
 from course_grader.exercises.snippets import folded

@@ -1,5 +1,3 @@
-"""Card of open-first: which chapter first?"""
-
 from collections.abc import Sequence
 
 from course_chapters.ch00.exercises.shared import SYMPTOMS

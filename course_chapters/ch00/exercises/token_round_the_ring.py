@@ -1,5 +1,3 @@
-"""Card of token-round-the-ring: a token around the ring."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of two-ranks-wait: two ranks wait for each other."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of audit-one-step: audit: a step, a run, a peak."""
-
 from course_chapters.ch01.exercises.shared import audit_card, audit_task, peak
 from course_grader.exercises.audits import Item
 

@@ -1,5 +1,3 @@
-"""Card of audit-run-length: audit: how long was it, how much was lost?"""
-
 from course_chapters.ch01.exercises.shared import audit_card, audit_task, peak
 from course_grader.exercises.audits import Item
 from course_lib.estimate import facts

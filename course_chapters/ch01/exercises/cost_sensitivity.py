@@ -1,5 +1,3 @@
-"""Card of cost-sensitivity: what is one point of MFU worth?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of first-wall: the first wall, and the cheapest way past it."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of mfu-bug: find the bug: a utilization in an article."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of mfu-waste: money lost, compared with what?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any

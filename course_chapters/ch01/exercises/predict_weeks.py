@@ -1,5 +1,3 @@
-"""Card of predict-weeks: before you compute: how many weeks?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any

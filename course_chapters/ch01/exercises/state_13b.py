@@ -1,5 +1,3 @@
-"""Card of state-13b: the state, the fewest GPUs, the room left."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of train-days-7b: one GPU, in days."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of triage-six: do you need this at all?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows

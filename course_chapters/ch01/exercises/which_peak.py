@@ -1,5 +1,3 @@
-"""Card of which-peak: which peak?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any

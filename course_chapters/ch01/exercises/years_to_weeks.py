@@ -1,5 +1,3 @@
-"""Card of years-to-weeks: from years to weeks, with GPUs that slow each other down."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of audit-memory: audit: state, activations, checkpoints."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, short_table
 

@@ -1,5 +1,3 @@
-"""Card of best-segments: where to cut, when layers are unequal."""
-
 import random
 from typing import Any
 

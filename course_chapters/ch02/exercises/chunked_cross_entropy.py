@@ -1,5 +1,3 @@
-"""Card of chunked-cross-entropy: a loss that never holds the logits."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of count-parameters: every parameter, by part."""
-
 from typing import Any
 
 from course_chapters.ch02.exercises.shared import shape_of

@@ -1,5 +1,3 @@
-"""Card of first-step-spike: the second step is not the first."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

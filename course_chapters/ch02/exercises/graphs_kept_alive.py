@@ -1,5 +1,3 @@
-"""Card of graphs-kept-alive: the fix that ate the memory."""
-
 from course_chapters.ch02.exercises.probes import training_step
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Maybe, Number, Tensor

@@ -1,5 +1,3 @@
-"""Card of peak-not-sum: the peak, not the sum."""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

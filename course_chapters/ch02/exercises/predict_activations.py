@@ -1,5 +1,3 @@
-"""Card of predict-activations: prediction: what does one sequence keep?"""
-
 from typing import Any
 
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of reconcile-ledger: a ledger that adds up."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of state-of-a-plan: five buckets."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

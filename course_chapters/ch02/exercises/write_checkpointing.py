@@ -1,5 +1,3 @@
-"""Card of write-checkpointing: write activation checkpointing."""
-
 from typing import Any
 
 from course_chapters.ch02.exercises.probes import checkpointing

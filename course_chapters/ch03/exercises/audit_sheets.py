@@ -1,5 +1,3 @@
-"""Card of audit-sheets: audit: sheets, roofs, wires."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, short_table
 from course_lib.estimate import facts

@@ -1,5 +1,3 @@
-"""Card of cluster-anatomy: what a cluster is made of."""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import OTHERS

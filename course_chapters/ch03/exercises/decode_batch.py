@@ -1,5 +1,3 @@
-"""Card of decode-batch: the smallest batch that keeps the arithmetic busy."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of fit-roofs: two roofs from a noisy log."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Card of hasty-clock: find the bug: faster than the hardware."""
-
 from course_chapters.ch03.exercises.probes import on_a_device
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Number, Rows

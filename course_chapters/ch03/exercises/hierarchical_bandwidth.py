@@ -1,5 +1,3 @@
-"""Card of hierarchical-bandwidth: from the server to the cluster, in one direction."""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import OTHERS

@@ -1,5 +1,3 @@
-"""Card of matmul-intensity: FLOP per byte, counted."""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import DEVICES, rates

@@ -1,5 +1,3 @@
-"""Card of network-roof: the third roof."""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import rates

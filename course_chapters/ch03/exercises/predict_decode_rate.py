@@ -1,5 +1,3 @@
-"""Card of predict-decode-rate: predict: one user, one GPU."""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import rates

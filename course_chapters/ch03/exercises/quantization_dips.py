@@ -1,5 +1,3 @@
-"""Card of quantization-dips: whole tiles, whole waves."""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import CHIPS

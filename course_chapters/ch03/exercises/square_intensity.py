@@ -1,5 +1,3 @@
-"""Card of square-intensity: one matmul, two counts."""
-
 from course_chapters.ch03.exercises.shared import DEVICES, rates
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows

@@ -1,5 +1,3 @@
-"""Card of tiled-intensity: a cache that is not infinite."""
-
 from typing import Any
 
 from course_grader.exercises import Card, Worth

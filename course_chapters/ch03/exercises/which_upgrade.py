@@ -1,5 +1,3 @@
-"""Card of which-upgrade: which upgrade helps?"""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import OTHERS, rates

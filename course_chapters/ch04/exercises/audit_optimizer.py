@@ -1,5 +1,3 @@
-"""Card of audit-optimizer: audit: batches, rates and steps in print."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 

@@ -1,5 +1,3 @@
-"""Card of batch-in-tokens: how many tokens is one step?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any

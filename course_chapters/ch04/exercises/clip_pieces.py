@@ -1,5 +1,3 @@
-"""Card of clip-pieces: one norm for all pieces."""
-
 from course_chapters.ch04.exercises.probes import clipped
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Tensor

@@ -1,5 +1,3 @@
-"""Card of critical-batch: where a larger batch stops paying."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows

@@ -1,5 +1,3 @@
-"""Card of learning-rate: the learning rate of any update."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of noise-scale: how noisy is this gradient?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf

@@ -1,5 +1,3 @@
-"""Card of predict-first-updates: prediction: Adam without bias correction."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import PREDICTION

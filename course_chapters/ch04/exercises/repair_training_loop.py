@@ -1,5 +1,3 @@
-"""Card of repair-training-loop: accumulation changed the run."""
-
 from course_chapters.ch04.exercises.probes import trained
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick

@@ -1,5 +1,3 @@
-"""Card of seconds-to-a-loss: which run was faster?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows

@@ -1,5 +1,3 @@
-"""Card of which-decay: what kind of decay is this?"""
-
 from course_chapters.ch04.exercises.probes import told_apart
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick

@@ -1,5 +1,3 @@
-"""Card of write-adamw: an optimizer from its formulas."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch04.exercises.probes import trajectory

@@ -1,5 +1,3 @@
-"""Card of audit-precision: audit: what do fewer bits cost and save?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 

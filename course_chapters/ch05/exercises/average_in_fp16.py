@@ -1,5 +1,3 @@
-"""Card of average-in-fp16: a mean that does not leave the range."""
-
 from course_chapters.ch05.exercises.probes import averaged
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf

@@ -1,5 +1,3 @@
-"""Card of block-scaled: one outlier, one block."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import quantized

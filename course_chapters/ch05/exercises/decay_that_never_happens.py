@@ -1,5 +1,3 @@
-"""Card of decay-that-never-happens: find the bug: a weight decay that never happens."""
-
 from course_chapters.ch05.exercises.probes import decayed
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Tensor

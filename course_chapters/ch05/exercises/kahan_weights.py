@@ -1,5 +1,3 @@
-"""Card of kahan-weights: carry what was lost."""
-
 from course_chapters.ch05.exercises.probes import compensated
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything

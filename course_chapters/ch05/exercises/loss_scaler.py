@@ -1,5 +1,3 @@
-"""Card of loss-scaler: a loss scale that finds its own value."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import scaled

@@ -1,5 +1,3 @@
-"""Card of lost-update: the largest update that vanishes."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

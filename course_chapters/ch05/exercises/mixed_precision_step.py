@@ -1,5 +1,3 @@
-"""Card of mixed-precision-step: the five steps of a mixed-precision update."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import trained

@@ -1,5 +1,3 @@
-"""Card of online-softmax: softmax in one pass."""
-
 from course_chapters.ch05.exercises.probes import streamed
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything

@@ -1,5 +1,3 @@
-"""Card of overflow-everywhere: one overflow, one decision."""
-
 from course_chapters.ch05.exercises.probes import agreed
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, PerRank, Tensor

@@ -1,5 +1,3 @@
-"""Card of predict-lost: prediction: how many updates are lost?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
 from course_grader.exercises.result_schema import Anything

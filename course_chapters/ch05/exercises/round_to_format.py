@@ -1,5 +1,3 @@
-"""Card of round-to-format: round to any format."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import rounded

@@ -1,5 +1,3 @@
-"""Card of stochastic-rounding: round up with the right probability."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import every_noise

@@ -1,5 +1,3 @@
-"""Card of tolerance-design: a tolerance that follows from the dtype."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything, Rows

@@ -1,5 +1,3 @@
-"""Card of all-to-all-sizes: different data for every rank."""
-
 from course_chapters.ch06.exercises.probes import from_messages
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.point_to_point import ALLOWED

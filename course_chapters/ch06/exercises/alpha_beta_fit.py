@@ -1,5 +1,3 @@
-"""Card of alpha-beta-fit: two lines in one measurement."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

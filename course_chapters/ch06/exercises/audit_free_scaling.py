@@ -1,5 +1,3 @@
-"""Card of audit-free-scaling: audit: is the ring free?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 

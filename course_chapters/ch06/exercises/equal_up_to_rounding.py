@@ -1,5 +1,3 @@
-"""Card of equal-up-to-rounding: equal up to rounding."""
-
 from course_grader.exercises import Card, Worth
 
 CARD = Card(

@@ -1,5 +1,3 @@
-"""Card of halving-doubling: halve, then double."""
-
 from course_chapters.ch06.exercises.probes import from_messages
 from course_chapters.ch06.exercises.shared import ALL_REDUCES
 from course_grader.exercises import Card, Worth

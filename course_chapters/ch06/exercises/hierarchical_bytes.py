@@ -1,5 +1,3 @@
-"""Card of hierarchical-bytes: mind the link between nodes."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch06.exercises.probes import from_messages

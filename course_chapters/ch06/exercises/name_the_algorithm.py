@@ -1,5 +1,3 @@
-"""Card of name-the-algorithm: which algorithm was that?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

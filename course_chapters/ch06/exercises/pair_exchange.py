@@ -1,5 +1,3 @@
-"""Card of pair-exchange: two ranks agree."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch06.exercises.probes import from_messages

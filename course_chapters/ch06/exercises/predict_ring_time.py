@@ -1,5 +1,3 @@
-"""Card of predict-ring-time: prediction: how long does the ring take?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of reduce-scatter-half: half of a ring."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of ring-all-reduce: ring all-reduce."""
-
 from course_chapters.ch06.exercises.probes import from_messages
 from course_chapters.ch06.exercises.shared import ALL_REDUCES, NEXT, ROUTES, turned
 from course_grader.exercises import Card, Worth

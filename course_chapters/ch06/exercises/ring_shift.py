@@ -1,5 +1,3 @@
-"""Card of ring-shift: pass it on around the ring."""
-
 from course_chapters.ch06.exercises.probes import from_messages
 from course_chapters.ch06.exercises.shared import NEXT, ROUTES, turned
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of wait-for-cycle: who waits for whom?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import ListOf, Number
 

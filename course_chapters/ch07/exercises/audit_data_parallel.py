@@ -1,5 +1,3 @@
-"""Card of audit-data-parallel: audit: is the average free, and is it an average?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 

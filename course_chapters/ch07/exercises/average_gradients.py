@@ -1,5 +1,3 @@
-"""Card of average-gradients: whose average?"""
-
 from collections.abc import Mapping
 
 from course_chapters.ch07.exercises.shared import READY

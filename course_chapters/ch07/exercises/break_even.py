@@ -1,5 +1,3 @@
-"""Card of break-even: how many GPUs until communication shows?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of ddp-buckets: buckets, last layer first."""
-
 from course_chapters.ch07.exercises.probes import hooked
 from course_chapters.ch07.exercises.shared import READY
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of ddp-hooks: average while the backward pass runs."""
-
 from course_chapters.ch07.exercises.probes import hooked
 from course_chapters.ch07.exercises.shared import READY
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of mean-metrics: one number for all ranks."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, PerRank
 

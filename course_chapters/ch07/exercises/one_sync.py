@@ -1,5 +1,3 @@
-"""Card of one-sync: the flag that came too late."""
-
 from course_chapters.ch07.exercises.probes import one_sync
 from course_chapters.ch07.exercises.shared import READY
 from course_grader.exercises import Card, Worth

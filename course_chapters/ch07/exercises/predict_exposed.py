@@ -1,5 +1,3 @@
-"""Card of predict-exposed: prediction: how much is exposed?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any

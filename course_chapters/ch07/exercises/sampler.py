@@ -1,5 +1,3 @@
-"""Card of sampler: who reads what."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch07.exercises.probes import deal

@@ -1,5 +1,3 @@
-"""Card of token-mean: the mean of means."""
-
 from course_chapters.ch07.exercises.probes import token_step
 from course_chapters.ch07.exercises.shared import READY
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of uneven-inputs: one rank runs out of data."""
-
 from course_chapters.ch07.exercises.probes import training
 from course_chapters.ch07.exercises.shared import READY
 from course_grader.exercises import Card, Worth

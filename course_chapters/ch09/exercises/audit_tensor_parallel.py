@@ -1,5 +1,3 @@
-"""Card of audit-tensor-parallel: audit: 71 seconds?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 

@@ -1,5 +1,3 @@
-"""Card of column-and-row: two ways to split a matrix."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch09.exercises.probes import PIECE, cut

@@ -1,5 +1,3 @@
-"""Card of conjugate-pair: two operators, each the other's gradient."""
-
 from course_chapters.ch09.exercises.probes import OPERATOR, pair
 from course_grader.exercises import Card, Worth
 

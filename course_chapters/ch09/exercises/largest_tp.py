@@ -1,5 +1,3 @@
-"""Card of largest-tp: how many ranks are worthwhile?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

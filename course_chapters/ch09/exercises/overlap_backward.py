@@ -1,5 +1,3 @@
-"""Card of overlap-backward: hide the all-reduce."""
-
 from course_chapters.ch09.exercises.probes import OVERLAPPED, overlapped
 from course_grader.exercises import Card, Worth
 

@@ -1,5 +1,3 @@
-"""Card of packed-shards: three matrices packed into one."""
-
 from course_chapters.ch09.exercises.probes import packed
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, Rows

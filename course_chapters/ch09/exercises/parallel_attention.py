@@ -1,5 +1,3 @@
-"""Card of parallel-attention: attention by heads."""
-
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, attention
 from course_grader.exercises import Card, Worth
 

@@ -1,5 +1,3 @@
-"""Card of parallel-mlp: an MLP with one all-reduce per pass."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, mlp

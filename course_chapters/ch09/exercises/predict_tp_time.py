@@ -1,5 +1,3 @@
-"""Card of predict-tp-time: prediction: the slow link."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

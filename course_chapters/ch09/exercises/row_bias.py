@@ -1,5 +1,3 @@
-"""Card of row-bias: how often does the bias count?"""
-
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, columns
 from course_grader.exercises import Card, Worth
 

@@ -1,5 +1,3 @@
-"""Card of two-streams: the same outside, different inside."""
-
 from course_chapters.ch09.exercises.probes import STREAMS, streams
 from course_grader.exercises import Card, Worth
 

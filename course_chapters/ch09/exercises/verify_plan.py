@@ -1,5 +1,3 @@
-"""Card of verify-plan: the plan that shards nothing."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything, ListOf, Rows, TupleOf, Word

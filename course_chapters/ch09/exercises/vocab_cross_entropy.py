@@ -1,5 +1,3 @@
-"""Card of vocab-cross-entropy: a loss without gathered logits."""
-
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, losses
 from course_grader.exercises import Card, Worth
 

@@ -1,5 +1,3 @@
-"""Card of vocab-embedding: which rank has this token?"""
-
 from collections.abc import Mapping
 
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, embedding

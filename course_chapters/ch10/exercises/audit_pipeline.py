@@ -1,5 +1,3 @@
-"""Card of audit-pipeline: audit: what does a pipeline save?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 

@@ -1,5 +1,3 @@
-"""Card of beat-1f1b: beat 1F1B at its own memory."""
-
 from course_chapters.ch10.exercises.probes import rows
 from course_chapters.ch10.exercises.shared import GENERATORS, ROWS
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of deadlocked-1f1b: a correct schedule that hangs."""
-
 from course_chapters.ch10.exercises.probes import one_f_one_b
 from course_chapters.ch10.exercises.shared import CALLS, WORK
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of interleaved-rows: several chunks per rank."""
-
 from course_chapters.ch10.exercises.probes import rows_or_refusal
 from course_chapters.ch10.exercises.shared import GENERATORS, ROWS
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of pipeline-bubble: how much of the time is idle?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any

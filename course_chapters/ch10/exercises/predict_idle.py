@@ -1,5 +1,3 @@
-"""Card of predict-idle: prediction: idle GPU-days."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of read-a-gantt: which schedule was that?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

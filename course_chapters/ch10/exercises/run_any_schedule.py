@@ -1,5 +1,3 @@
-"""Card of run-any-schedule: run any schedule."""
-
 from course_chapters.ch10.exercises.probes import any_schedule
 from course_chapters.ch10.exercises.shared import CALLS, WORK
 from course_grader.exercises import Card, Worth

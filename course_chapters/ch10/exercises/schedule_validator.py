@@ -1,5 +1,3 @@
-"""Card of schedule-validator: what is wrong with it?"""
-
 from collections.abc import Mapping
 
 from course_chapters.ch10.exercises.shared import ROWS

@@ -1,5 +1,3 @@
-"""Card of three-schedules: three schedules from their rules."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch10.exercises.probes import one_of_three

@@ -1,5 +1,3 @@
-"""Card of uneven-layers: layers that differ."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import ListOf, Number
 

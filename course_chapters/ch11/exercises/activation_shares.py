@@ -1,5 +1,3 @@
-"""Card of activation-shares: what is left of a layer's activations?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Number, Rows

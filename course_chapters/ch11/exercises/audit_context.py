@@ -1,5 +1,3 @@
-"""Card of audit-context: audit: what does sharing a sequence save?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 

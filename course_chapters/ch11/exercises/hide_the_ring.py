@@ -1,5 +1,3 @@
-"""Card of hide-the-ring: when does the ring cost nothing?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

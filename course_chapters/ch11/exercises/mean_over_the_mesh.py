@@ -1,5 +1,3 @@
-"""Card of mean-over-the-mesh: one mean over data and context ranks."""
-
 from course_chapters.ch11.exercises.probes import averaged
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, PerRank, Tensor

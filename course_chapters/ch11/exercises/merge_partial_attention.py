@@ -1,5 +1,3 @@
-"""Card of merge-partial-attention: merge attention over parts of the keys."""
-
 from course_chapters.ch11.exercises.probes import merged
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf

@@ -1,5 +1,3 @@
-"""Card of norm-gradients: find the bug: norm weights that learn too slowly."""
-
 from course_chapters.ch11.exercises.probes import synced
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import DictOf, PerRank

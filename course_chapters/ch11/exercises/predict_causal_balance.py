@@ -1,5 +1,3 @@
-"""Card of predict-causal-balance: predict: what do contiguous parts cost?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
 

@@ -1,5 +1,3 @@
-"""Card of ring-attention: ring attention."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch11.exercises.probes import ring

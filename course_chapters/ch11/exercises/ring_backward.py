@@ -1,5 +1,3 @@
-"""Card of ring-backward: gradients of keys and values travel home."""
-
 from course_chapters.ch11.exercises.probes import ring_backward
 from course_chapters.ch11.exercises.shared import ATTENTION
 from course_grader.exercises import Card, Worth

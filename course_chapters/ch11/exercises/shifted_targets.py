@@ -1,5 +1,3 @@
-"""Card of shifted-targets: find the bug: a target lost at every cut."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch11.exercises.probes import batch

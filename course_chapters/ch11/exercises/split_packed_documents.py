@@ -1,5 +1,3 @@
-"""Card of split-packed-documents: balance a pack of documents."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import ListOf, Number, Rows

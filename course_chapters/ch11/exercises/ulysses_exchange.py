@@ -1,5 +1,3 @@
-"""Card of ulysses-exchange: from tokens to heads and back."""
-
 from course_chapters.ch11.exercises.probes import exchanged
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, PerRank

@@ -1,5 +1,3 @@
-"""Card of window-halo: a sliding window needs only neighbors."""
-
 from course_chapters.ch11.exercises.probes import halo
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.point_to_point import ALLOWED

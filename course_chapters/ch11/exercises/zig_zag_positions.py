@@ -1,5 +1,3 @@
-"""Card of zig-zag-positions: give every rank the same work."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

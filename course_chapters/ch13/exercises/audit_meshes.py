@@ -1,5 +1,3 @@
-"""Card of audit-meshes: audit: do the degrees multiply?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 from course_lib.estimate.units import GB

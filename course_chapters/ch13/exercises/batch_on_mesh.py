@@ -1,5 +1,3 @@
-"""Card of batch-on-mesh: how many micro-batches does a mesh need?"""
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Card of blast-radius: which ranks wait for a hung one?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of cheapest-layout: the best layout under a limit."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch13.exercises.probes import searched

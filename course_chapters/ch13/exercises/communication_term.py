@@ -1,5 +1,3 @@
-"""Card of communication-term: the communication term of a step."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of crossed-wires: which wire does a group cross?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything, Maybe, Rows

@@ -1,5 +1,3 @@
-"""Card of mesh-coordinates: ranks, coordinates and groups."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of norm-on-mesh: one norm for any mesh."""
-
 from course_chapters.ch13.exercises.probes import mesh_run
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, PerRank

@@ -1,5 +1,3 @@
-"""Card of place-axes: which axis on which wire?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of predict-swapped-axes: prediction: what does the wrong order cost?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any

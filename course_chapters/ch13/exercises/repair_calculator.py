@@ -1,5 +1,3 @@
-"""Card of repair-calculator: find the bugs: a calculator with five defects."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything, Rows

@@ -1,5 +1,3 @@
-"""Card of shared-adapter: two groups share an adapter."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

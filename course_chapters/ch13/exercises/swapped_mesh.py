@@ -1,5 +1,3 @@
-"""Card of swapped-mesh: find the bug: a mesh that is right on four ranks."""
-
 from course_chapters.ch13.exercises.probes import mesh_run
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, PerRank

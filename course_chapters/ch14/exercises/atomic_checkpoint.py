@@ -1,5 +1,3 @@
-"""Card of atomic-checkpoint: a checkpoint that survives the crash."""
-
 from course_chapters.ch14.exercises.disk import crashed
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf

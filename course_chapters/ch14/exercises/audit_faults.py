@@ -1,5 +1,3 @@
-"""Card of audit-faults: audit: what was printed about failures."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 

@@ -1,5 +1,3 @@
-"""Card of checkpoint-interval: how often to save."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of exactly-once: every sample exactly once."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch14.exercises.probes import sampled

@@ -1,5 +1,3 @@
-"""Card of find-straggler: who slows everybody down?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows

@@ -1,5 +1,3 @@
-"""Card of goodput-ledger: where did the week go?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

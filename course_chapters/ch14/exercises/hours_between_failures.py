@@ -1,5 +1,3 @@
-"""Card of hours-between-failures: from a log to your own cluster."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows

@@ -1,5 +1,3 @@
-"""Card of odd-replica: which replica has another gradient?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.result_schema import ListOf, Maybe, Number, PerRank

@@ -1,5 +1,3 @@
-"""Card of predict-goodput: prediction: what do failures cost?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Card of repair-resume: it resumes, but not the same run."""
-
 from course_chapters.ch14.exercises.probes import survived
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick

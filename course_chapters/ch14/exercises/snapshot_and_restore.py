@@ -1,5 +1,3 @@
-"""Card of snapshot-and-restore: resume bit for bit."""
-
 from course_chapters.ch14.exercises.probes import resumed
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick

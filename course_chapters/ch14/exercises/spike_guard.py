@@ -1,5 +1,3 @@
-"""Card of spike-guard: skip it, or roll back?"""
-
 from collections.abc import Mapping
 
 from course_chapters.ch14.exercises.probes import guarded

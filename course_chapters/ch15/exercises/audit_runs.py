@@ -1,5 +1,3 @@
-"""Card of audit-runs: audit: would these numbers pass your gates?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 

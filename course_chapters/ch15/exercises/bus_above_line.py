@@ -1,5 +1,3 @@
-"""Card of bus-above-line: faster than the wire."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of

@@ -1,5 +1,3 @@
-"""Card of exposed-seconds: exposed communication."""
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Card of failure-zoo: who failed, and who only reports it."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

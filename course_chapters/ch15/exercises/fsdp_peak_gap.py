@@ -1,5 +1,3 @@
-"""Card of fsdp-peak-gap: the peak of FSDP."""
-
 from typing import Any
 
 from course_chapters.ch15.exercises.work import fsdp_job, seen, sets_with

@@ -1,5 +1,3 @@
-"""Card of held-out-message: predict a message that was not measured."""
-
 from course_chapters.ch15.exercises.probes import sweeps
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick

@@ -1,5 +1,3 @@
-"""Card of honest-mfu: an honest MFU, or none."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of

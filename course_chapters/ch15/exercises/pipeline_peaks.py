@@ -1,5 +1,3 @@
-"""Card of pipeline-peaks: two schedules, stage by stage."""
-
 from typing import Any
 
 from course_chapters.ch15.exercises.work import pipeline_job, seen, sets_with

@@ -1,5 +1,3 @@
-"""Card of predict-real-step: prediction: a real step."""
-
 from course_chapters.ch15.exercises.work import setting
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION

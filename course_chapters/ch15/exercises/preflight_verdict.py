@@ -1,5 +1,3 @@
-"""Card of preflight-verdict: would you start a run on this machine?"""
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Card of read-the-traces: read the norms and the rates."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of

@@ -1,5 +1,3 @@
-"""Card of ring-that-hangs: the ring that hangs on GPUs only."""
-
 from course_chapters.ch15.exercises.probes import passed_round
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.point_to_point import ALLOWED

@@ -1,5 +1,3 @@
-"""Card of run-report: no number without its file."""
-
 from course_grader.exercises import Card, Worth
 
 CARD = Card(

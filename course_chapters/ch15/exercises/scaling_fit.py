@@ -1,5 +1,3 @@
-"""Card of scaling-fit: what does scaling cost here?"""
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Card of shifted-labels: labels shifted by one."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of

@@ -1,5 +1,3 @@
-"""Card of smoke-test: is a falling loss enough?"""
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.probes import run_again

@@ -1,5 +1,3 @@
-"""Card of spend-ledger: what the session really bought."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows

@@ -1,5 +1,3 @@
-"""Card of where-it-goes: where a step goes."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows

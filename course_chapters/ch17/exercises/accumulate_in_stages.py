@@ -1,5 +1,3 @@
-"""Card of accumulate-in-stages: find the bug: right alone, wrong together."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch17.exercises.probes import step_twice

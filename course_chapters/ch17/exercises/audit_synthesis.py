@@ -1,5 +1,3 @@
-"""Card of audit-synthesis: audit: would you sign this plan?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 

@@ -1,5 +1,3 @@
-"""Card of capstone-plan: capstone: plan the run, defend it, survive a change."""
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Card of diagnosis-exam: exam: twelve runs, twelve faults."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything
 

@@ -1,5 +1,3 @@
-"""Card of first-remedy: the cheapest remedy that is enough."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

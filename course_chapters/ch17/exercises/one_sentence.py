@@ -1,5 +1,3 @@
-"""Card of one-sentence: the one sentence, as a placement."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of parallelism-table: the table of parallelisms, in bytes."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of pareto-front: do not optimize one metric."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of plan-rubric: a rubric that grades any plan."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

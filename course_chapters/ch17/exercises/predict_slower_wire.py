@@ -1,5 +1,3 @@
-"""Card of predict-slower-wire: prediction: the network becomes slower."""
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Card of sturdiest-plan: the plan that survives."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth

@@ -1,5 +1,3 @@
-"""Card of two-that-fight: two cells of the conflict matrix."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

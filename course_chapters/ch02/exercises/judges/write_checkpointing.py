@@ -1,5 +1,3 @@
-"""Judge of write-checkpointing: write activation checkpointing."""
-
 from __future__ import annotations
 
 import json

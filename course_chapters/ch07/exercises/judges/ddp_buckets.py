@@ -1,5 +1,3 @@
-"""Judge of ddp-buckets: buckets, last layer first."""
-
 from __future__ import annotations
 
 import random

@@ -1,5 +1,3 @@
-"""Judge of ddp-hooks: average while the backward pass runs."""
-
 from __future__ import annotations
 
 import random

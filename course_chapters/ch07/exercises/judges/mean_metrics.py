@@ -1,5 +1,3 @@
-"""Judge of mean-metrics: one number for all ranks."""
-
 from __future__ import annotations
 
 import math

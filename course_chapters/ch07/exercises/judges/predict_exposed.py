@@ -1,5 +1,3 @@
-"""Judge of predict-exposed: prediction: how much is exposed?"""
-
 from __future__ import annotations
 
 from course_grader.judging import Params, prediction

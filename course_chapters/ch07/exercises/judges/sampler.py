@@ -1,5 +1,3 @@
-"""Judge of sampler: who reads what."""
-
 from __future__ import annotations
 
 import random

@@ -1,5 +1,3 @@
-"""Judge of token-mean: the mean of means."""
-
 from __future__ import annotations
 
 import math

@@ -12,7 +12,6 @@ STEP_ITEMS = (
 
 
 CARD = audit_card(
-    "audit-one-step",
     "audit_steps",
     "Audit: a step, a run, a peak",
     f"""These are six statements quoted from public lessons on this subject. Recompute each from the inputs it names;

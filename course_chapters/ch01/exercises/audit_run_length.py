@@ -27,7 +27,6 @@ def _run_text() -> str:
 
 
 CARD = audit_card(
-    "audit-run-length",
     "audit_run",
     "Audit: how long was it, how much was lost?",
     f"""Recompute each statement below and judge it. They are about a famous run and two smaller ones. The makers of

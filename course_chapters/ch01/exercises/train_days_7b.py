@@ -20,8 +20,6 @@ def _days_variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="train-days-7b",
-    chapter="01",
     title="One GPU, in days",
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     answers=("train_days", "gpus_for_deadline"),

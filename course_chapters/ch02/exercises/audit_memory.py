@@ -37,8 +37,6 @@ ITEMS = (
 
 
 CARD = Card(
-    id="audit-memory",
-    chapter="02",
     title="Audit: state, activations, checkpoints",
     **Worth(points=21, minutes=20, difficulty=3, importance=5),
     **AUDIT,

@@ -18,8 +18,6 @@ def _count(model: str, biases: str) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="count-parameters",
-    chapter="02",
     title="Every parameter, by part",
     **Worth(points=15, minutes=15, difficulty=2, importance=4),
     kind="more",

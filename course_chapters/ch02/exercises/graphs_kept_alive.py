@@ -15,8 +15,6 @@ def train_step(model, batches):
 ```"""
 
 CARD = Card(
-    id="graphs-kept-alive",
-    chapter="02",
     title="The fix that ate the memory",
     **Worth(points=10, minutes=10, difficulty=3, importance=5),
     kind="more",

@@ -12,8 +12,6 @@ def _predict(model: str, seq: int) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="predict-activations",
-    chapter="02",
     title="Prediction: what does one sequence keep?",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     **PREDICTION,

@@ -42,8 +42,6 @@ KEYS = """| key | is |
 | `"moments"` | the data type of those numbers |"""
 
 CARD = Card(
-    id="state-of-a-plan",
-    chapter="02",
     title="Five buckets",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("state_buckets", "largest_model"),

@@ -27,8 +27,6 @@ def _net(streams: int, depths: list[int]) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="write-checkpointing",
-    chapter="02",
     title="Write activation checkpointing",
     **Worth(points=30, minutes=30, difficulty=5, importance=5),
     answers=("checkpoint",),

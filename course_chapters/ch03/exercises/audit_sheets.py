@@ -54,8 +54,6 @@ def _sheet() -> str:
 
 
 CARD = Card(
-    id="audit-sheets",
-    chapter="03",
     title="Audit: sheets, roofs, wires",
     **Worth(points=22, minutes=20, difficulty=3, importance=5),
     **AUDIT,

@@ -15,8 +15,6 @@ def _cluster(device: str, *counts: int) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="cluster-anatomy",
-    chapter="03",
     title="What a cluster is made of",
     **Worth(points=5, minutes=5, difficulty=1, importance=4),
     answers=("anatomy",),

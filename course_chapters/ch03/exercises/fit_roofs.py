@@ -110,8 +110,6 @@ def bench(draw: random.Random, device: str, clock: str, subtle: bool = False) ->
 
 
 CARD = Card(
-    id="fit-roofs",
-    chapter="03",
     title="Two roofs from a noisy log",
     **Worth(points=20, minutes=20, difficulty=4, importance=5),
     answers=("fit_roofs",),

@@ -3,8 +3,6 @@ from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Number, Rows
 
 CARD = Card(
-    id="hasty-clock",
-    chapter="03",
     title="Find the bug: faster than the hardware",
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     kind="more",

@@ -17,8 +17,6 @@ def _intensity(output: str, side: int, size: int, device: str) -> dict[str, Any]
 
 
 CARD = Card(
-    id="matmul-intensity",
-    chapter="03",
     title="FLOP per byte, counted",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("matmul_intensity", "relu_intensity", "ridge"),

@@ -63,8 +63,6 @@ def _roof_params(kind: str, device: str) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="network-roof",
-    chapter="03",
     title="The third roof",
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     answers=("three_roofs",),

@@ -28,8 +28,6 @@ def _dips(slots: int, m: int, tile: int, device: str) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="quantization-dips",
-    chapter="03",
     title="Whole tiles, whole waves",
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",

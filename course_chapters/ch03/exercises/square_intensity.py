@@ -6,8 +6,6 @@ from course_grader.exercises.snippets import CLOSE, functions
 
 PAST = ("both", "reads only", "neither")
 CARD = Card(
-    id="square-intensity",
-    chapter="03",
     title="One matmul, two counts",
     **Worth(points=5, minutes=5, difficulty=1, importance=4),
     kind="more",

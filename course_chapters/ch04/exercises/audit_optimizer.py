@@ -26,8 +26,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-optimizer",
-    chapter="04",
     title="Audit: batches, rates and steps in print",
     text=f"""Six statements about batches, learning rates and schedules, quoted. Recompute each, then judge it.
 

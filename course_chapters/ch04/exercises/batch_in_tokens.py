@@ -14,8 +14,6 @@ def _vary_batch(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="batch-in-tokens",
-    chapter="04",
     title="How many tokens is one step?",
     text="""Write the batch of one optimizer step in tokens, and invert the formula. You need both whenever the number
 of GPUs changes and the optimizer must not notice.

@@ -5,8 +5,6 @@ from course_grader.exercises.result_schema import Number, Rows, TupleOf
 from course_grader.exercises.snippets import functions
 
 CARD = Card(
-    id="fit-scaling-law",
-    chapter="04",
     title="A loss that levels off",
     text="""Small runs predict a large one only if the fit knows that the loss levels off. Fit the curve, then spend a
 budget.

@@ -4,8 +4,6 @@ from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf
 from course_grader.exercises.snippets import functions
 
 CARD = Card(
-    id="noise-scale",
-    chapter="04",
     title="How noisy is this gradient?",
     text="""Estimate from two batch sizes how noisy the gradient is, and so how large a batch is still useful.
 Data-parallel training measures both for free: the squared norm before the all-reduce and after it.

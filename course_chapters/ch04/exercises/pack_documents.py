@@ -5,8 +5,6 @@ from course_grader.exercises.result_schema import ListOf, Number, Rows, Tensor
 from course_grader.exercises.snippets import functions
 
 CARD = Card(
-    id="pack-documents",
-    chapter="04",
     title="Many documents in one row",
     text="""Padding wastes compute, so training packs several documents into one row of `room` positions. Write the
 packing, and the mask and positions that keep the documents apart.

@@ -22,8 +22,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-precision",
-    chapter="05",
     title="Audit: what do fewer bits cost and save?",
     text=f"""Here are eight published statements about numbers in few bits. Recompute each for the case in brackets,
 then judge it. You may use the library's formats.

@@ -28,8 +28,6 @@ ITEMS = (
 
 
 CARD = Card(
-    id="audit-free-scaling",
-    chapter="06",
     title="Audit: is the ring free?",
     text=f"""Here are nine published statements about all-reduce. Recompute the number behind each, then judge it. M and
 S are one rank's whole tensor; where β multiplies S, it is in seconds per byte.

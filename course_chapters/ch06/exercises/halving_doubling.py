@@ -5,8 +5,6 @@ from course_grader.exercises.point_to_point import ALLOWED
 from course_grader.exercises.result_schema import PerRank, Tensor
 
 CARD = Card(
-    id="halving-doubling",
-    chapter="06",
     title="Halve, then double",
     text="""Write an all-reduce with few rounds. A ring of N ranks takes 2(N − 1) rounds, and each costs a latency;
 halving and doubling needs about 2·log₂ N.

@@ -13,8 +13,6 @@ PLACEMENTS: Mapping[str, str] = {
 
 
 CARD = Card(
-    id="hierarchical-bytes",
-    chapter="06",
     title="Mind the link between nodes",
     text="""Write an all-reduce that sends as little as possible between nodes, where the links are slow. {{where}}, and
 every node has `per_node` of the N ranks.

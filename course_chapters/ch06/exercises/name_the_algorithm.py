@@ -21,8 +21,6 @@ def _names() -> str:
 
 
 CARD = Card(
-    id="name-the-algorithm",
-    chapter="06",
     title="Which algorithm was that?",
     text=f"""Recognize a collective algorithm from the bytes that a switch counted. The documentation says what a
 library should do; the counters say what it did.

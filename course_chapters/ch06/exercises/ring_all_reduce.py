@@ -4,8 +4,6 @@ from course_grader.exercises import Card, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 
 CARD = Card(
-    id="ring-all-reduce",
-    chapter="06",
     title="Ring all-reduce",
     text="""Write the whole ring all-reduce: reduce-scatter, then all-gather. Every rank returns the sum of all ranks'
 `x`, and no rank sends much more than twice its tensor.

@@ -10,8 +10,6 @@ REST: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="sampler",
-    chapter="07",
     title="Who reads what",
     text="""Write `indices(samples, rank, ranks, epoch, seed=0)`: the sample numbers, from 0 to samples − 1, that this
 rank reads in this epoch, as a list in order. Every rank computes its own list without communication, so all of them

@@ -19,8 +19,6 @@ def token_step(comm, model, batches):
 ```"""
 
 CARD = Card(
-    id="token-mean",
-    chapter="07",
     title="The mean of means",
     text=f"""Repair a training step that averages averages. For years, training libraries accumulated gradients like
 this: loss curves with and without accumulation differed, and most people blamed rounding (*huggingface/transformers,

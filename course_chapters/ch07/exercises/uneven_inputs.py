@@ -17,8 +17,6 @@ def train(comm, model, batches, rate):
 ```"""
 
 CARD = Card(
-    id="uneven-inputs",
-    chapter="07",
     title="One rank runs out of data",
     text=f"""Repair a training loop that hangs when ranks have different amounts of data. A rank whose data ends first
 leaves the loop, and the others wait for its next all-reduce. Until DistributedDataParallel got `join`, this was one of

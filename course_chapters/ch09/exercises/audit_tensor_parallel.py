@@ -24,8 +24,6 @@ ITEMS = (
 
 
 CARD = Card(
-    id="audit-tensor-parallel",
-    chapter="09",
     title="Audit: 71 seconds?",
     text=f"""Here are nine published statements about tensor parallelism. Recompute each for the case in brackets, then
 judge it.

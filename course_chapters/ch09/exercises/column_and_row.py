@@ -10,8 +10,6 @@ LAYOUTS: Mapping[str, str] = {
 
 
 CARD = Card(
-    id="column-and-row",
-    chapter="09",
     title="Two ways to split a matrix",
     text="""Write the two functions that split a weight; every later exercise uses such pieces. The weight is stored
 {{held}}. Split it for `ranks` ranks, in order:

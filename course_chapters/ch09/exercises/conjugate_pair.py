@@ -8,8 +8,6 @@ OPERATORS = (
 )
 
 CARD = Card(
-    id="conjugate-pair",
-    chapter="09",
     title="Two operators, each the other's gradient",
     text="""Write the two operators that surround every split pair of matrices, for `torch.autograd` (Megatron-LM calls
 them *f* and *g*). Nearly all communication of tensor parallelism is in them.

@@ -3,8 +3,6 @@ from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, Rows
 
 CARD = Card(
-    id="packed-shards",
-    chapter="09",
     title="Three matrices packed into one",
     text="""Write two functions that split and merge packed matrices. Queries, keys and values are often one matrix,
 [q | k | v] stacked along its rows, and so are a gated MLP's first two, [gate | up]: one product instead of several.

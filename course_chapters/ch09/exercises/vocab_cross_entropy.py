@@ -9,8 +9,6 @@ VOCABULARY = (
 )
 
 CARD = Card(
-    id="vocab-cross-entropy",
-    chapter="09",
     title="A loss without gathered logits",
     text="""Write `vocab_cross_entropy(comm, logits, targets, vocab)`: the mean cross-entropy over all tokens, the same
 on every rank, without gathering the logits. The last matrix is split by columns, so every rank has the logits of its

@@ -37,8 +37,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 ```"""
 
 CARD = Card(
-    id="deadlocked-1f1b",
-    chapter="10",
     title="A correct schedule that hangs",
     text=f"""Repair the function below: its 1F1B schedule is correct, and yet it hangs as soon as sends are not
 buffered.

@@ -17,8 +17,6 @@ NAMES: Mapping[str, str] = {
 
 
 CARD = Card(
-    id="read-a-gantt",
-    chapter="10",
     title="Which schedule was that?",
     text=f"""A profiler shows which rank did what and when, but not the schedule. Write `read(spans)`. `spans` is a list
 of `(rank, start, end, kind, microbatch)` of one step, in **no** order; kinds are `"forward"`, `"backward"`,

@@ -7,8 +7,6 @@ from course_grader.exercises import Card, Worth
 DRAINS: Mapping[str, str] = {"first": "in the order of the forwards", "last": "in the reverse order of the forwards"}
 
 CARD = Card(
-    id="three-schedules",
-    chapter="10",
     title="Three schedules from their rules",
     text=f"""Write three generators that return the rows of a schedule from its sizes; every later exercise runs such
 rows. {ROWS} Stage s is on rank s. Each stage runs the forward and the backward of every micro-batch once. A forward

@@ -11,8 +11,6 @@ SEEN: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="hide-the-ring",
-    chapter="11",
     title="When does the ring cost nothing?",
     text="""Write `fewest_tokens(flops, bandwidth, latency, heads, kv_heads, width)`: the smallest number of tokens per
 rank at which attention to one block takes at least as long as the transfer of the next one, so that the transfer hides.

@@ -12,8 +12,6 @@ DEALT: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="zig-zag-positions",
-    chapter="11",
     title="Give every rank the same work",
     text="""Write two functions. The first spreads a sequence over ranks so that causal attention takes all of them
 about the same time; the second measures how well that succeeds.

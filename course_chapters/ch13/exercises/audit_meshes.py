@@ -23,8 +23,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-meshes",
-    chapter="13",
     title="Audit: do the degrees multiply?",
     text=f"""Here are eight published statements about meshes and layouts. Recompute each for the case in brackets, then
 judge it. You may use the library.

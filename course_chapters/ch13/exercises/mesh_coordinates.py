@@ -14,8 +14,6 @@ FASTEST: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="mesh-coordinates",
-    chapter="13",
     title="Ranks, coordinates and groups",
     text="""Write the map between ranks and mesh coordinates, and list the groups of an axis. A mesh is a dictionary
 from axis to size, in order. {{means}}.

@@ -24,8 +24,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-faults",
-    chapter="14",
     title="Audit: what was printed about failures",
     text=f"""Here are eight published statements about failures and checkpoints. Recompute each for the case in
 brackets, then judge it. You may use the library.

@@ -6,8 +6,6 @@ from course_grader.exercises.result_schema import Anything, DictOf, ListOf
 RUN = ListOf(Anything("a part of the run"), length=5)
 
 CARD = Card(
-    id="snapshot-and-restore",
-    chapter="14",
     title="Resume bit for bit",
     text="""Write two functions, so that a restored training takes exactly the steps that the first one would have
 taken:

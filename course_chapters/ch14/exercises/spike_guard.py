@@ -11,8 +11,6 @@ RULES: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="spike-guard",
-    chapter="14",
     title="Skip it, or roll back?",
     text="""Write the class `SpikeGuard(window, factor, patience)`. For each loss, `see(loss)` returns `"go"`, `"skip"`
 or `"rollback"` before the update is made.

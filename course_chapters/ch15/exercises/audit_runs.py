@@ -25,8 +25,6 @@ ITEMS = (
 _TABLE = table(ITEMS).replace("$", "\\$")  # dollars, no formula
 
 CARD = Card(
-    id="audit-runs",
-    chapter="15",
     title="Audit: would these numbers pass your gates?",
     text=f"""Here are nine statements about real runs. Recompute each from the numbers in brackets and from data sheets
 (`facts.device(name).dense_flops`), then judge it.

@@ -7,8 +7,6 @@ ASKED = "cpu4/fsdp"
 OTHERS = ("cpu4/ddp", "cpu4/hsdp", "cpu4/tp", "cpu2/ddp", "cpu2/fsdp", "cpu2/tp")
 
 CARD = Card(
-    id="predict-real-step",
-    chapter="15",
     title="Prediction: a real step",
     text="""Predict the time of one recorded step. The course's own tools ran a model of {{params:count}} parameters,
 with {{tokens:int}} tokens per step in {{bits}} bits and the layout `{{layout}}`, on {{ranks}} processes that share one

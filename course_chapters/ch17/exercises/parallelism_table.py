@@ -11,8 +11,6 @@ RESHARD: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="parallelism-table",
-    chapter="17",
     title="The table of parallelisms, in bytes",
     text="""Fill the table of parallelisms for a step in which all `ranks` GPUs use **one** strategy. Write:
 

@@ -19,8 +19,6 @@ KEYS = """- `plan` has `gpus`, `tp`, `cp`, `pp`, `dp`, `micro` (sequences of a m
   `least_mfu`."""
 
 CARD = Card(
-    id="plan-rubric",
-    chapter="17",
     title="A rubric that grades any plan",
     text=f"""Write `failing(plan, task)`, the rubric that grades any plan: the list of lines that it fails, in the order
 below. The shown cases are three plans: a good one, a plausible one that is broken, and a wasteful one.

@@ -50,7 +50,7 @@ MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items(
 MOVED |= {
     f"{package}.{name}": f"course_runs.serving.{name}"
     for package in ("course_lib.serving", "course_lib.operate.serving")
-    for name in "client engine forecast load paged_model server".split()
+    for name in ("client", "engine", "forecast", "load", "paged_model", "server")
 }
 _LEAVES = {  # modules that have another name within their package
     "course_lib.cluster": "activity:message_exchange exchange:message_exchange interleave:adversarial_delivery "

@@ -1,8 +1,6 @@
 """The cluster's speed on this machine, as a table: messages per second, a large ring, a deadlock, a process boundary, a
 launch."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -6,8 +6,6 @@ them anew. All train the course's transformer of 30,880 parameters on the course
 follow from seeds, up to rounding, and only tokens per second depend on the machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

@@ -1,8 +1,6 @@
 """Why a run ended: what each rank waits for in a deadlock, and what was never received. The learner's own lines come
 first."""
 
-from __future__ import annotations
-
 from course_lib.cluster.errors import Mismatch, Wait
 from course_lib.cluster.message_exchange import Exchange, Operation, Posted, RunState
 from course_lib.cluster.source_lines import line_text

@@ -3,8 +3,6 @@
 The probes return plain data and tensors; the judge decides what is right. The first call loads torch.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,6 @@
 """How chapter 04 calls answers: optimizers step by step, shards of one gradient, a training loop. torch loads with the
 first call."""
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,6 @@
 """How chapter 05 calls answers: rounding on a tensor that must stay as it was, training steps, scalers and streams of
 chunks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 CHANGED = "the argument was changed"

@@ -1,7 +1,5 @@
 """How chapter 06 calls answers: with a communicator that can send and receive, and has no collectives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from course_grader.exercises.layouts import MEASURED, WEIGHED, laid_out

@@ -1,7 +1,5 @@
 """How chapter 07 calls answers: with the same model on every rank; the results are plain data."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,8 +1,6 @@
 """How chapter 09 calls answers: with this rank's pieces of secret weights, and the results of both passes as plain
 data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How chapter 10 calls its answers: for rows of operations, and with real stages whose work takes virtual time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

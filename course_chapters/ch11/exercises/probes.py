@@ -1,7 +1,5 @@
 """How chapter 11 calls answers: attention on every rank with its part of a sequence, and results as plain data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

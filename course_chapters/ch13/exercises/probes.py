@@ -1,7 +1,5 @@
 """How chapter 13 calls answers: on the ranks of a mesh, and a search that asks what each layout costs."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,8 +1,6 @@
 """How chapter 14 calls answers: a training that is resumed, a sampler whose ranks come and go, a loop that is
 killed."""
 
-from __future__ import annotations
-
 import copy
 import io
 from typing import Any

@@ -1,7 +1,5 @@
 """How chapter 17 calls answers: two plans, the table of an exam, and a training step that is called twice."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import random
 
 from course_chapters.ch07.exercises.judges.hooks import (

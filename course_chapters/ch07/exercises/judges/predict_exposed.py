@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from course_grader.judging import Params, prediction
 from course_lib.cluster import collectives
 from course_lib.estimate.units import duration_text

@@ -180,7 +180,7 @@ def bench_cluster() -> list[Row]:
     return rows
 
 
-def locked_never(comm: Any) -> int:
+def locked_never(comm: Comm) -> int:
     """A barrier, and the rank."""
     comm.barrier()
     return comm.rank

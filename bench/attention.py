@@ -82,7 +82,9 @@ def torchs(_: object, way: str, parts: Sequence[Tensor], __: object) -> list[Ten
     return [out, dq, *(x.unflatten(1, (KV_HEADS, group)).sum(2) for x in (dk, dv))]
 
 
-def timed(comm: Any, way: str, given: Sequence[Tensor], positions: Sequence[Tensor], repeats: int) -> tuple[Any, float]:
+def timed(
+    comm: Any, way: str, given: Sequence[Tensor], positions: Sequence[Tensor], repeats: int
+) -> tuple[object, float]:
     """One rank's result, and the fastest of some calls in s."""
     torch.set_num_threads(1)
     run: Callable[..., list[Tensor]] = torchs if way in TORCH else ours

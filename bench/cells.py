@@ -61,7 +61,7 @@ class Timed(NotebookClient):
         self._clock = self._cpu = 0.0
         self._shown: float | None = None
 
-    def process_message(self, msg: dict[str, Any], cell: nbformat.NotebookNode, cell_index: int) -> Any:
+    def process_message(self, msg: dict[str, object], cell: nbformat.NotebookNode, cell_index: int) -> Any:
         """As of its class; notes when a cell first shows something."""
         if self._shown is None and msg["msg_type"] in ("stream", "display_data", "update_display_data"):
             self._shown = time.perf_counter() - self._clock

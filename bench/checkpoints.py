@@ -5,8 +5,6 @@ Every kill must leave a checkpoint that loads bit for bit and is at least as new
 with 1 otherwise.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -1,8 +1,6 @@
 """The cluster's speed on this machine, as a table: messages per second, a large ring, a deadlock, a process boundary, a
 launch."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -182,7 +180,7 @@ def bench_cluster() -> list[Row]:
     return rows
 
 
-def locked_never(comm: Any) -> int:
+def locked_never(comm: Comm) -> int:
     """A barrier, and the rank."""
     comm.barrier()
     return comm.rank

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from bench.grading_class import KINDS, made, submission
 from bench.grading_crash import crash_rows
@@ -153,7 +152,7 @@ def bare_seconds(folder: ClassFolder, chapter: str) -> float:
     """Seconds that the checks of a solved chapter take in this one process, without worker or sandbox; the cases that a
     class weighs are run, too."""
     source = load(folder.sources.path(chapter))
-    space: dict[str, Any] = {"__name__": "__main__"}
+    space: dict[str, object] = {"__name__": "__main__"}
     cards, total = {card.id: card for card in folder.exercises.cards(chapter)}, 0.0
     for step in needed(rebuild(source, source, tuple(cards.values())), source).steps:
         if step.do == "run":

@@ -1,7 +1,5 @@
 """Our step against torch's, in turns on the same processes: what else the machine does meets both."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Sequence

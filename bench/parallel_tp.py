@@ -8,8 +8,6 @@ more, and by how much is predicted too. Time: a step of ours and one of torch's 
 same processes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A row of a benchmark's table: a figure, and whether it holds what it is held to."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """The same all-reduces on eight ranks in one machine, four ways: what each takes, and what each can do."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

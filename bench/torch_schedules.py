@@ -5,8 +5,6 @@ rows are compared without their idle moments, communication and gradient bookkee
 order.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from contextlib import contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 VerdictKind = Literal["values", "cost", "protocol", "generality"]
 VERDICT_KINDS: tuple[VerdictKind, ...] = ("values", "cost", "protocol", "generality")
+
+Answer = Callable[..., Any]  # a learner's function or class: what it returns is theirs
 
 State = Literal["answered", "not answered", "raised", "deadlock", "crashed", "timed out", "refused"]
 

@@ -38,15 +38,19 @@ MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items(
     "course_lib.capstone.rubric": "course_chapters.ch17.rubric",
     "course_lib.cluster.launcher": "course_runs.real_ranks.launcher",
     "course_lib.cluster.gloo": "course_runs.real_ranks.gloo",
-    "course_lib.operate.serving.engine": "course_runs.serving.engine",
-    "course_lib.operate.serving.paged_model": "course_runs.serving.paged_model",
-    "course_lib.serving.engine": "course_runs.serving.engine",
+    "course_lib.benchmarks": "bench",
+    "course_lib.runs.intervals": "course_lib.cluster.intervals",
     "course_lib.memory.allocator": "course_chapters.ch02.allocator",
     "course_lib.mesh.training": "course_chapters.ch13.mesh_training",
     "course_lib.facts.course": "course_chapters.course",
     "course_lib.facts.pipelines": "course_chapters.ch10.published_pipelines",
     "course_lib.checkpoint.killing": "course_chapters.ch14.killing",
     "course_lib.checkpoint.memory_disk": "course_chapters.ch14.memory_disk",
+}
+MOVED |= {
+    f"{package}.{name}": f"course_runs.serving.{name}"
+    for package in ("course_lib.serving", "course_lib.operate.serving")
+    for name in ("client", "engine", "forecast", "load", "paged_model", "server")
 }
 _LEAVES = {  # modules that have another name within their package
     "course_lib.cluster": "activity:message_exchange exchange:message_exchange interleave:adversarial_delivery "
@@ -60,6 +64,10 @@ _LEAVES = {  # modules that have another name within their package
     "tiles:attention_blocks",
     "course_lib.expert_parallel": "dropping:expert_capacity nodes:node_limited",
     "course_lib.schedules": "whole:fused_backward cutting:partition holding:activation_peaks rows:rows_builder",
+    "course_lib.runs": "clock:step_breakdown doctored:forged_examples failing:failure_drill_worker "
+    "failures:failure_drill fleet:torchrun gap:prediction_error gates:evidence_checks look:preflight money:budget "
+    "place:process_group starting:worker_start survive:fault_drill surviving:fault_drill_worker",
+    "course_lib.benchmarks": "chosen:holdout turns:interleaved_timing",
     "course_lib.pipeline": "halves:split_backward sharing:tied_weights",
 }
 MOVED |= {

@@ -1,8 +1,6 @@
 """What a run will cost before it starts, and the stop that holds it to that. Prices are the facts'; yours is
 `--price`."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 that a ring would send per rank, over the time.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Sequence

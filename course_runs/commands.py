@@ -5,8 +5,6 @@ what this layout does, it is refused with the nearest layout that both have. `--
 the learning rate's schedule are not translated.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """Cores and threads of a machine that several ranks share. Standard library only: torch reads the number when it is
 loaded."""
 
-from __future__ import annotations
-
 import os
 
 from course_runs import machine

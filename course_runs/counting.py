@@ -4,8 +4,6 @@ Every collective of torch passes its dispatcher, from Python, from DDP's reducer
 sees it with its tensors. What is counted is what a ring would send of it, so that a count and a formula mean the same.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 

@@ -1,8 +1,6 @@
 """The parts of a device that evidence names, against each other: its name, software, driver, numbers, and the clock
 that stamped its times."""
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterable, Iterator

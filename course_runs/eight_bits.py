@@ -8,8 +8,6 @@ a sharding rule, so that padding, which `torch._scaled_mm` needs, is done to eac
 ranks. Embedding, norms, attention scores and the head keep their dtype.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Evidence files: what a real run saw, as JSON with a version and a hash, and how they are found, written and read."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

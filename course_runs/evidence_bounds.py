@@ -5,8 +5,6 @@ could have chosen other numbers within the bounds. So it is *claimed*, never tru
 device did it, and when) stays a claim whatever the numbers are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Does anything speak against this evidence? Each gate is one question with a plain answer; a number that fails one is
 not to be built on."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from statistics import median

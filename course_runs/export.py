@@ -8,8 +8,6 @@ The format (huggingface.co/docs/safetensors): 8 bytes of the header's length, th
 bytes in a row.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import struct

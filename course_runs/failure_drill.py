@@ -1,8 +1,6 @@
 """Failures on purpose, on real processes: start a run, let one thing go wrong, say what it was, leave nothing
 behind."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -4,8 +4,6 @@ Every rank leaves a note in the run's folder whenever it goes from one thing to 
 has, besides how the processes ended: as with a real run, whose flight recorder is written by those who still live.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -7,8 +7,6 @@ exactly once, and, where the number of ranks did not change, that the weights ar
 bit.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import itertools

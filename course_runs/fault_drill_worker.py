@@ -6,8 +6,6 @@ background. A rank that finds something wrong ends: torchrun's agent then starts
 with the samples that were read.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A sound file of a run told otherwise: what a check of evidence must notice, or cannot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from course_runs.evidence import Evidence

@@ -1,7 +1,5 @@
 """One question asked of evidence, and how far two numbers of one file may be apart."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 ERROR = 1.05  # a clock's error, and a data sheet's rounding

@@ -6,8 +6,6 @@ that name often has no address, and the ranks wait for minutes. Here they meet o
 told in one line for each process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import socket

@@ -5,8 +5,6 @@ that the others leave. `sp` has no degree of its own: it adds sequence paralleli
 tensor parallel: neighbors by rank, on the fastest wire.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any

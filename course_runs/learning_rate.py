@@ -1,8 +1,6 @@
 """The learning rate of a step: a line up, then half a cosine down. A function of the step alone, so that a resumed run
 goes on with it."""
 
-from __future__ import annotations
-
 import math
 
 FLOOR = 0.1  # of the peak, where the cosine ends

@@ -6,8 +6,6 @@ and, on a GPU, its times are numbers that the GPU's clock can give. Passing is n
 claimed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median, quantiles

@@ -1,8 +1,6 @@
 """Where a run's steps are shown while it goes on: TensorBoard's files and Weights & Biases. Rank 0 writes; no other
 rank does."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """How many FLOP/s this device really does: square and model-shaped products, each repeated, with quartiles."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from statistics import median, quantiles

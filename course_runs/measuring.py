@@ -1,7 +1,5 @@
 """What a run holds and sends, read off one further step that is not timed: counting is not free."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,8 +1,6 @@
 """The course's transformer for real runs: the same weights whatever the layout, and pieces of it for pipeline
 stages."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ NCCL reads a list of interfaces or adapters as beginnings of names: `eth` is eve
 alone, and `^docker` is everything but those.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 CONTAINERS = ("docker", "veth", "br-", "virbr", "cni", "flannel")  # networks that end inside the machine

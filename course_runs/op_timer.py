@@ -1,8 +1,6 @@
 """Seconds of single calls: on a CPU by its clock, on a GPU by events that it stamps itself, so that no call waits for
 the host."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

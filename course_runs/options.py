@@ -1,7 +1,5 @@
 """The options of `course_runs.train`, and the job that they ask for."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """A layout applied to a model, by PyTorch's own parts: DTensor's plans, `fully_shard`, `DistributedDataParallel`."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ are.
 carries that on: what is allowed grows with the dtype's rounding, the root of the longest sum, and the number of steps.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The peak that utilisation is counted against, and the memory that a rank has."""
 
-from __future__ import annotations
-
 import torch
 import torch.distributed as dist
 

@@ -5,8 +5,6 @@ Rates are those of `rates`, measured a moment before on the ranks that will run,
 fitted to the run that it predicts.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Why a run was not what was predicted: terms, each with what it rests on, that add up to measured less predicted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any

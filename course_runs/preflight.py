@@ -4,8 +4,6 @@ missing.
 `./course doctor` shows it, so torch is loaded only where there is a GPU to measure.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Where a rank of a real run is: its number, its device, its backend; joining the others and leaving them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -4,8 +4,6 @@ A block's passes are run alone, with nothing sent, so that the price of the fram
 run.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

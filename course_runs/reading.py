@@ -4,8 +4,6 @@ recorded("cpu4/fsdp")                     four gloo processes of a CPU, fully sh
 choose("train", size="1m", layout="fsdp")  the newest of one's own, else the recorded one of the most ranks
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ learning rates of both.
 the first half and the uninterrupted run beside its steps.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ error of the program, Ctrl-C and the run's own limit are not. Minutes and dollar
 waits between them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import signal

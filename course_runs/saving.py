@@ -4,8 +4,6 @@ reads it.
 All ranks write to one folder, so on several machines it must lie on a file system that they share.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

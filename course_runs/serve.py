@@ -4,8 +4,6 @@ Without --load it serves until Ctrl-C. With --load, clients in a process of thei
 run first measures the cost of an iteration, predicts the latencies of each rate from it, and then measures them.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

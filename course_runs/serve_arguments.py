@@ -1,7 +1,5 @@
 """The flags of `./course run serve`, and the requests that they plan."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Sequence

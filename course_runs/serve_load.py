@@ -1,7 +1,5 @@
 """Load for `./course run serve`: what a rate of requests will do, what it did, and the two beside each other."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

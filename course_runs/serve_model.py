@@ -1,8 +1,6 @@
 """Models for `./course run serve`: a small one that learns the course's stories in seconds, and larger ones that have
 learned nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from dataclasses import asdict

@@ -5,8 +5,6 @@ any. NCCL sends to a network card either directly from GPU memory or through CPU
 of a GPU in that server. Where NVLink itself connects servers (GB200), the facts have no port, so there is no bound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from course_lib.estimate.facts import devices

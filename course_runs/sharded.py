@@ -1,8 +1,6 @@
 """What FSDP2 sent in the two passes of a step, as rows: of a try just made, beside what was predicted, or of recorded
 runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models to run, by name: from one that a laptop trains in seconds to one that fills eight GPUs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

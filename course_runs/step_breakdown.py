@@ -4,8 +4,6 @@ A GPU works behind the program's back, so its parts are read from events that it
 them.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

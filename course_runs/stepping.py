@@ -7,8 +7,6 @@ DTensor send during a pass is in "forward" and "backward", where it may be hidde
 (`train --trace`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any

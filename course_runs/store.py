@@ -1,7 +1,5 @@
 """The evidence that chapters can read: adding to it, and listing it."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import zipfile

@@ -1,8 +1,6 @@
 """Tables of the README, made from the tour's plan, the facts and the recorded evidence:
 `python -m course_runs.tables README.md`."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence

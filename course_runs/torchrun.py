@@ -1,7 +1,5 @@
 """Starting torchrun, watching it, and ending all of it: within its time, with what it said, nothing left behind."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -6,8 +6,6 @@ The same command again runs only the stages that are missing or failed. Each sta
 the tour prints the reason and continues with the next one.
 """
 
-from __future__ import annotations
-
 import argparse
 import errno
 import json

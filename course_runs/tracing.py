@@ -6,8 +6,6 @@ their own, communicate; a call's time includes waiting for the rank that comes l
 kernels does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

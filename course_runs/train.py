@@ -4,8 +4,6 @@ The program prints its prediction, trains, prints what it measured, and writes a
 no torchrun.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import time

@@ -1,7 +1,5 @@
 """`./course run verify FILE`: the schema, the hash, and every gate, a line each, and what stays a claim."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """`./course run`: a program started through torchrun, with its limits of time and money, and its exit code passed
 on."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

@@ -216,3 +216,8 @@ def test_the_version_is_told_before_and_after_the_set_up(tmp_path):
             text=True,
         )
         assert told.stdout == f"Training at Scale {course_lib.__version__}\n", told.stderr
+
+
+def test_what_is_taught_has_at_most_30_000_lines():
+    lines = {name: path.read_bytes().count(b"\n") for name, path in MODULES.items() if name.startswith("course_lib")}
+    assert lines and sum(lines.values()) <= 30_000

@@ -129,13 +129,6 @@ def test_several_servers_wait_as_m_m_c():
     assert np.quantile(waited, 0.9) == pytest.approx(serving.mmc_wait_quantile(12, 0.2, 3, 0.9), rel=0.08)
 
 
-def test_littles_law_holds_over_a_run():
-    requests = serving.poisson_requests(3000, 4.0, 2, prompt=50, output=(30, 10))
-    found = serving.simulate(requests, Cost(), "chunked")
-    rate = len(requests) / found.seconds
-    assert found.mean_in_system == pytest.approx(rate * found.latency.mean())
-
-
 def test_a_shared_prefix_is_computed_once():
     requests = serving.poisson_requests(200, 4.0, 2, prompt=200, output=10, groups=3, shared=160)
     plain, shared = (serving.simulate(requests, Cost(), "continuous", prefix_pages=pages) for pages in (0, 30))

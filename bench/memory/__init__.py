@@ -140,7 +140,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _as_json(
     found: Sequence[Result], models: Sequence[Count], seconds: float, chosen: dict[str, Any]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "sources": {
             result.source.name: {

@@ -1,7 +1,5 @@
 """From files to reports: files of one kind are explained together, and each that cannot be read is named."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

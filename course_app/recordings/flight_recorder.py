@@ -5,8 +5,6 @@ call times out. Numbers of calls count within a group. NCCL's record says when a
 there a call counts as finished once every rank of its group has entered it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ The first error in a log is rarely the cause. Ranks that wait report a timeout o
 they wait for is silent, or says something else. So every known line is sorted into causes and echoes.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ start and a length in microseconds. On a GPU, kernels and copies count; on a CPU
 as in the course's own traced runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

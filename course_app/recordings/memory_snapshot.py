@@ -4,8 +4,6 @@ The allocator reserves segments from the device and cuts them into blocks. A blo
 it, and from them its role is guessed. The history, if it was recorded, has each allocation and each free: the peak.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ dumps need none of these. So this module plays the machine itself, admits the in
 numbers and text, and refuses the file at the first one that would do more.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import pickletools

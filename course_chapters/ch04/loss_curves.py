@@ -1,7 +1,5 @@
 """Several curves over one quantity in one panel: losses over tokens, learning rates over steps, steps over batches."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from course_lib.draw import style

@@ -1,7 +1,5 @@
 """Pictures of one weight's updates, of noise against batch, and of documents in sequences: pure functions of data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ Each number carries a stamp below its value, with one bit for each rank whose nu
 distinct powers of two, so the stamp of a sum shows which ranks' numbers it holds.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

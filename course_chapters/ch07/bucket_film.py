@@ -1,7 +1,5 @@
 """The life of a bucket: gradients become complete, fill it, and travel while the backward pass goes on. From a run."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

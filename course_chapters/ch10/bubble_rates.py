@@ -6,8 +6,6 @@ And as one would who has seen 1F1B runs only: one number, the time of a message,
 rows, forward and both gradients are taken to be equally long, and the other schedules are predicted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache

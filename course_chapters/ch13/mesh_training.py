@@ -6,8 +6,6 @@ sequences in blocks along cp, with keys and values gathered as Llama 3 does (11)
 are averaged over dp and cp together, because the ranks of both saw other tokens with the same weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MethodType

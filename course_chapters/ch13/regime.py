@@ -4,8 +4,6 @@ Each load is a ratio; 1 means that the budget is just used up. The plainest layo
 sharding, because the loads say which strategy a run needs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from course_lib.cluster.collectives import ranks_per_server, ring_cost, ring_rate

@@ -1,7 +1,5 @@
 """The picture of a checkpoint from save to load. All rows share one axis: the bytes of the state, end to end."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, product
 from typing import Any

@@ -5,8 +5,6 @@ SIGKILL leaves a process no chance to tidy up; it does not lose what was written
 are explored on `memory_disk.MemoryDisk`, where every operation can be the last.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -4,8 +4,6 @@ The library's store writes it to a disk in memory, and new ranks read their shar
 crashes in several ways, and the store looks for the newest checkpoint on what is left.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -52,7 +52,7 @@ def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
     top = folder.exercises.overlay / exercise.replace("-", "_")
     if top.exists():
         raise Trouble(f"{top} is there already.", "choose another id")
-    files = {top / "card.py": _card(chapter, exercise), top / "judging.py": _judging(exercise)}
+    files = {top / "card.py": _card(exercise, chapter), top / "judging.py": _judging(exercise)}
     source = folder.sources.path(chapter)
     files[source] = render(_with_cells(read(source), chapter, exercise))
     for path, text in files.items():
@@ -79,7 +79,7 @@ def _in_the_course(chapter: str, exercise: str, root: Path) -> Made:
     if there := next((path for path in (card, judge) if path.exists()), None):
         raise Trouble(f"{there} is there already.", "choose another id")
     files = {
-        card: _card(chapter, exercise),
+        card: _card(exercise),
         judge: _judging(exercise),
         cards: _registered(cards, exercise),
         source: render(_with_cells(read(source), chapter, exercise)),
@@ -171,17 +171,15 @@ def _cells(chapter: str, exercise: str) -> list[Cell]:
 # ------------------------------------------------------------------------------------------------ card and judge
 
 
-def _card(chapter: str, exercise: str) -> str:
+def _card(exercise: str, chapter: str = "") -> str:
+    """The text of a card: with its id and chapter for a class, where no chapter's package gathers it."""
     function = exercise.replace("-", "_")
-    return f'''"""The card of {exercise}: what a learner is told. Its numbers are parameters."""
-
-from course_grader.exercises import Card
+    place = f"    id={json.dumps(exercise)},\n    chapter={json.dumps(chapter)},\n" if chapter else ""
+    return f'''from course_grader.exercises import Card
 from course_grader.exercises.result_schema import Number
 
 CARD = Card(
-    id={json.dumps(exercise)},
-    chapter={json.dumps(chapter)},
-    title="WRITE: a title",
+{place}    title="WRITE: a title",
     text="""WRITE what is asked, with a number of the variant as {{{{count}}}}; `{function}(numbers)` returns ….""",
     points={_POINTS},
     minutes=5,
@@ -201,9 +199,7 @@ def _judging(exercise: str) -> str:
     answer = _answer(exercise).replace(
         "raise NotImplementedError", "raise NotImplementedError  # WRITE the worked answer"
     )
-    return f'''"""Judge of {exercise}: its cases and answers. It never calls a learner's code; no worker can read it."""
-
-from random import Random
+    return f"""from random import Random
 
 from course_grader.judging import Judging, Params, Worked, number_verdict
 from course_grader.judging.cases import hidden, shown
@@ -233,4 +229,4 @@ ANSWERS = r\'\'\'
 # > WRITE what a learner who does this is told; it follows the name of the case.
 # ~ raise NotImplementedError ==> raise NotImplementedError("WRITE the same mistake as a change of the worked answer")
 \'\'\'
-'''
+"""

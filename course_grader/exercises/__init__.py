@@ -11,7 +11,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -48,10 +48,13 @@ class Worth(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What the learner is told of one exercise; `text` is Markdown with `{{param:format}}` placeholders."""
+    """What the learner is told of one exercise; `text` is Markdown with `{{param:format}}` placeholders.
 
-    id: str
-    chapter: str  # "01"
+    A chapter's cards leave out `id` and `chapter`: `gather` enters them.
+    """
+
+    id: str = ""
+    chapter: str = ""  # "01"
     title: str
     text: str
     points: float  # whole, but for the share that a class may give
@@ -76,7 +79,7 @@ class Card:
         for name in ("difficulty", "importance"):
             if not 1 <= getattr(self, name) <= 5:
                 raise ValueError(f"Card {self.id!r}: {name} is {getattr(self, name)}; it must be 1 to 5.")
-        if late := [chapter for chapter in self.needs if chapter > self.chapter]:
+        if late := [chapter for chapter in self.needs if "" < self.chapter < chapter]:
             raise ValueError(f"Card {self.id!r} of chapter {self.chapter} needs the later {late}; move the exercise.")
         if self.structural and self.structural not in self.params:
             raise ValueError(f"Card {self.id!r}: structural parameter {self.structural!r} is not in its params.")
@@ -150,8 +153,10 @@ def module_of(exercise: str) -> str:
 
 
 def gather(package: str, *names: str) -> tuple[Card, ...]:
-    """The cards of a chapter's exercises, each from its module."""
-    return tuple(importlib.import_module(f"{package}.{module_of(name)}").CARD for name in names)
+    """The cards of a chapter's exercises by their ids, each from its module."""
+    chapter = package.split(".")[-2].removeprefix("ch")
+    modules = {name: importlib.import_module(f"{package}.{module_of(name)}") for name in names}
+    return tuple(replace(module.CARD, id=name, chapter=chapter) for name, module in modules.items())
 
 
 @cache

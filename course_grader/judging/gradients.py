@@ -21,23 +21,6 @@ def scaled(tensors: Sequence[Tensor | None], by: float) -> Tensors:
     return [None if tensor is None else (tensor.double() * by).to(tensor.dtype) for tensor in tensors]
 
 
-def mean_of(lists: Sequence[Sequence[Tensor | None]], weights: Sequence[float] | None = None) -> Tensors:
-    """The (weighted) mean of lists of tensors, computed in float64."""
-    shares = weights or [1.0] * len(lists)
-    whole = sum(shares) or 1.0
-
-    def mean(column: Sequence[Tensor | None]) -> Tensor | None:
-        if column[0] is None:
-            return None
-        total = torch.zeros_like(column[0], dtype=torch.float64)
-        for share, tensor in zip(shares, column, strict=True):
-            assert tensor is not None
-            total = total + share * tensor.double()
-        return (total / whole).to(column[0].dtype)
-
-    return [mean(column) for column in zip(*lists, strict=True)]
-
-
 def alike(got: object, want: Tensor, beside: float = 0.0) -> bool:
     """Whether this is the right tensor up to rounding; where its numbers cancel out, those `beside` it set the
     scale."""

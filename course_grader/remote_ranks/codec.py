@@ -4,8 +4,6 @@ None, bool, int, float, str, list, tuple, dict and tensor may cross, by exact ty
 may carry behavior. This module encodes, `decoder` decodes. Loading them does not load torch.
 """
 
-from __future__ import annotations
-
 import struct
 import sys
 from typing import Any

@@ -4,8 +4,6 @@ Decoding executes nothing, allocates nothing for a length that the bytes do not 
 memory with the bytes.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from dataclasses import dataclass

@@ -15,8 +15,6 @@ are measured on the tensors that arrive. No byte count, clock or match comes fro
 seconds of compute that a rank charges itself are the worker's own claims.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -1,8 +1,6 @@
 """The worker's side of a run across a process boundary: it runs the rank threads and sends their requests to the
 judge's kernel."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Reading the requests of an untrusted worker: each is checked before it reaches the kernel."""
 
-from __future__ import annotations
-
 import math
 import unicodedata
 from typing import Any

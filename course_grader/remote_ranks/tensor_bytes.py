@@ -1,8 +1,6 @@
 """The dtypes that may cross a process boundary, and a tensor's elements as bytes. Loading this module does not load
 torch."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -4,8 +4,6 @@ The values of `codec` may cross, and bytes and sets as well. It is several times
 checked. Messages from a worker to the judge use only `codec`. Loading this module does not load torch.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import sys

@@ -3,8 +3,6 @@
 The judge writes with `trusted_pickle`. It reads `codec`, within limits of size and time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

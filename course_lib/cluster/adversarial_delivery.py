@@ -6,8 +6,6 @@ runs once under each of a few adversaries. Random orders are added only for prog
 poll.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ in the order of issue: each rank has a lane per peer, a queue of batches, and on
 offered for matching.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence

@@ -1,8 +1,6 @@
 """A deadlock in words: which ranks wait for each other, and what to do about it; and torch's error that there is no
 process group."""
 
-from __future__ import annotations
-
 from graphlib import CycleError, TopologicalSorter
 
 from course_lib.cluster.records import Wait

@@ -1,8 +1,6 @@
 """What is wrong with an argument: with a tensor that is to be sent or filled, with another rank, with what a rank gets
 a copy of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Virtual time: the clock of each rank, and the queue of events. The rank with the smallest clock always runs next."""
 
-from __future__ import annotations
-
 import random
 from heapq import heappop, heappush
 from typing import Any

@@ -1,8 +1,6 @@
 """Why a run ended: what each rank waits for in a deadlock, and what was never received. The learner's own lines come
 first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from course_lib.cluster.errors import ClusterError, Deadlock, Mismatch, Wait

@@ -1,7 +1,5 @@
 """The errors of a run, as exceptions that carry plain data and say what to do."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from course_lib.cluster.records import Wait

@@ -19,8 +19,6 @@ storage; an access by index or mask to a tensor that is only partly in flight; v
 access in a backward pass after the hook that posted, or in one that `torch.autograd.backward` starts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass

@@ -1,7 +1,5 @@
 """Intervals of time: each moment counted once. No torch: evidence is checked and drawn without it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Ranks share nothing: copies by value of functions and what they use."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import pickle

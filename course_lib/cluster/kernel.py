@@ -8,8 +8,6 @@ This module handles each request. `message_exchange` matches and delivers messag
 and counts them, and `clock` orders events. Native collectives (`collective`) and polls (`polling`) are `EXTENSIONS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from course_lib.cluster.message_exchange import Delivery, Exchange, Keep, Move, Operation, RunState

@@ -1,7 +1,5 @@
 """Counts of a run: bytes and messages per rank, per pair and per level; rounds; memory and FLOPs if requested."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

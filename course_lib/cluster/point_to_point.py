@@ -5,8 +5,6 @@ what that rank may do. Tensors may have any memory layout; a numpy array is trea
 memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeGuard
 

@@ -1,7 +1,5 @@
 """Polls (calls of `is_completed()`): their cost in virtual time, and when a polling loop counts as stuck."""
 
-from __future__ import annotations
-
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.protocol import YES, Reply, Request
 

@@ -1,7 +1,5 @@
 """Speed on this machine: threads that take turns share a core, and garbage collection stays short."""
 
-from __future__ import annotations
-
 import gc
 import os
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The protocol between ranks and the kernel: requests, replies, and the end of a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An exception of a rank, reduced to the learner's own line and frames."""
 
-from __future__ import annotations
-
 import traceback
 import types
 

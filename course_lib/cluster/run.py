@@ -1,7 +1,5 @@
 """`Run`: the outcome of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any

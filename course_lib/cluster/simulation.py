@@ -1,7 +1,5 @@
 """`simulate`: run a function on ranks that share nothing; get each rank's result and the traffic."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The line of the learner's code that made a call: a notebook cell or file, and a line number."""
 
-from __future__ import annotations
-
 import linecache
 import sys
 import types

@@ -4,8 +4,6 @@ The host runs the loop: it passes a rank's request to the kernel, and the rank t
 rank has its own copy of the function and its arguments. However the run ends, no thread remains.
 """
 
-from __future__ import annotations
-
 import ctypes
 import threading
 import time

@@ -1,7 +1,5 @@
 """Links between ranks: a latency and a bandwidth per level."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Self

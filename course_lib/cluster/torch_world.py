@@ -9,8 +9,6 @@ torch keeps its process groups in `distributed_c10d._world`, which it offers as 
 and any other thread to what was there before. `torch_group` has the process group itself.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Iterator

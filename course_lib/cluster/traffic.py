@@ -1,7 +1,5 @@
 """The messages of a run on the links of a topology: their times, the bytes of each pair, and the number of rounds."""
 
-from __future__ import annotations
-
 from course_lib.cluster.meter import Meter, Path
 from course_lib.cluster.records import Message
 from course_lib.cluster.source_lines import Line, line_text

@@ -1,7 +1,5 @@
 """Why a function, or what it uses, cannot be copied for each rank: which named thing, and the reason."""
 
-from __future__ import annotations
-
 import inspect
 import types
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A few runs as curves over their steps, one panel beside the other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

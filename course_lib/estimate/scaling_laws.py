@@ -4,8 +4,6 @@ C ≈ 6 Ψ D FLOPs for Ψ parameters and D tokens (the papers write N for Ψ). K
 called Chinchilla.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

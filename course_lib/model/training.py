@@ -5,8 +5,6 @@ Step s reads samples s·n to (s+1)·n − 1, so two runs of the same tokens have
 n.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

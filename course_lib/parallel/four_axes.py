@@ -14,8 +14,6 @@ Every rank runs `train`, the last function. Each axis divides one thing and send
 Speed is left to the chapters: nothing here overlaps, and there is no sequence parallelism and no sharded state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,8 +1,6 @@
 """Starting the processes of a launch: forked from an idle server that has loaded torch, or new processes where forking
 fails."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

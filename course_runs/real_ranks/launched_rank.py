@@ -1,7 +1,5 @@
 """One rank of a launch, in a process of its own."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -6,8 +6,6 @@ processes rendezvous through a new file, never a fixed port. If a rank dies, the
 the call. Where processes cannot fork (Windows), each rank starts a new process.
 """
 
-from __future__ import annotations
-
 import pickle
 import shutil
 import signal

@@ -4,8 +4,6 @@
 that the clients do not take time from the server's process.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """Completion requests: what a body asks for, why it is refused, and how much of its reply can be sent."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -10,8 +10,6 @@ with the predicted seconds of an iteration and a clock it is a forecast (`foreca
   all others. Its tokens are kept and computed again, so that no token is delivered twice.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ Seconds of an iteration are a sum over what it computes, fitted to iterations of
 is fitted to the run that is forecast.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

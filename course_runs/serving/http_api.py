@@ -1,7 +1,5 @@
 """The server's HTTP routes: completions streamed or whole, the model, health and metrics."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

@@ -4,8 +4,6 @@ A `Plan` follows from its seed, so that the same requests can be forecast and th
 start.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A model as the engine's computing function: logits from pages, and a token drawn for each request by its own seed."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

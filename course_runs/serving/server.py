@@ -4,8 +4,6 @@ One thread does everything in turn: an iteration of the engine, sending its toke
 request is read at most one iteration late, and no two things ever change the engine at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math

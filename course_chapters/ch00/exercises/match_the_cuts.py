@@ -1,5 +1,3 @@
-"""Card of match-the-cuts: match the strategies."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything
 from course_grader.exercises.snippets import folded
@@ -35,8 +33,6 @@ SPLIT = """- `data`: the batch
 - `expert`: the feed-forward layers"""
 
 CARD = Card(
-    id="match-the-cuts",
-    chapter="00",
     title="Match the strategies",
     text=f"""Match each of the six strategies to the property that makes it possible and to its communication. Write
 `matches()`: it returns a dictionary from each strategy to a pair (letter of the property, communication).

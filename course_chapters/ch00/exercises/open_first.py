@@ -1,5 +1,3 @@
-"""Card of open-first: which chapter first?"""
-
 from collections.abc import Sequence
 
 from course_chapters.ch00.exercises.shared import SYMPTOMS
@@ -13,8 +11,6 @@ def _symptom_list(texts: Sequence[str]) -> str:
 
 
 CARD = Card(
-    id="open-first",
-    chapter="00",
     title="Which chapter first?",
     text="""Find the chapter to open first for each of six failures. Write `open_first()`: it returns a list of six
 chapter numbers, in the order of these symptoms. Every number is the chapter that explains the symptom itself, and each

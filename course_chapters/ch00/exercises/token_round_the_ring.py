@@ -1,5 +1,3 @@
-"""Card of token-round-the-ring: a token around the ring."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -8,8 +6,6 @@ from course_grader.exercises.result_schema import PerRank, Tensor
 ROUTES: Mapping[int, str] = {1: "0 → 1 → 2 → … → 0", -1: "0 → N−1 → N−2 → … → 0"}
 
 CARD = Card(
-    id="token-round-the-ring",
-    chapter="00",
     title="A token around the ring",
     text="""Pass a token once around a ring of N ranks, so that it collects every rank's stamp. Write
 `pass_token(comm, token)`.

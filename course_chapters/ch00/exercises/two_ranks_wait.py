@@ -1,5 +1,3 @@
-"""Card of two-ranks-wait: two ranks wait for each other."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -20,8 +18,6 @@ def _vary_pairs(rng: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="two-ranks-wait",
-    chapter="00",
     title="Two ranks wait for each other",
     text="""Repair the function above. Write `exchange(comm, x)`: each rank returns its **partner's** tensor.
 

@@ -1,5 +1,3 @@
-"""Card of audit-one-step: audit: a step, a run, a peak."""
-
 from course_chapters.ch01.exercises.shared import audit_card, audit_task, peak
 from course_grader.exercises.audits import Item
 
@@ -14,7 +12,6 @@ STEP_ITEMS = (
 
 
 CARD = audit_card(
-    "audit-one-step",
     "audit_steps",
     "Audit: a step, a run, a peak",
     f"""These are six statements quoted from public lessons on this subject. Recompute each from the inputs it names;

@@ -1,5 +1,3 @@
-"""Card of audit-run-length: audit: how long was it, how much was lost?"""
-
 from course_chapters.ch01.exercises.shared import audit_card, audit_task, peak
 from course_grader.exercises.audits import Item
 from course_lib.estimate import facts
@@ -29,7 +27,6 @@ def _run_text() -> str:
 
 
 CARD = audit_card(
-    "audit-run-length",
     "audit_run",
     "Audit: how long was it, how much was lost?",
     f"""Recompute each statement below and judge it. They are about a famous run and two smaller ones. The makers of

@@ -1,5 +1,3 @@
-"""Card of cost-sensitivity: what is one point of MFU worth?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -35,8 +33,6 @@ def _point_variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="cost-sensitivity",
-    chapter="01",
     title="What is one point of MFU worth?",
     **Worth(points=10, minutes=10, difficulty=3, importance=3),
     kind="more",

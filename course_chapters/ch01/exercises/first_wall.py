@@ -1,5 +1,3 @@
-"""Card of first-wall: the first wall, and the cheapest way past it."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -36,8 +34,6 @@ _KEYS = """| key | is |
 | `sharded` | `True`: the state is spread evenly over the GPUs; `False`: each holds a whole copy |"""
 
 CARD = Card(
-    id="first-wall",
-    chapter="01",
     title="The first wall, and the cheapest way past it",
     **Worth(points=20, minutes=20, difficulty=4, importance=5),
     answers=("first_wall",),

@@ -1,5 +1,3 @@
-"""Card of mfu-bug: find the bug: a utilization in an article."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -32,8 +30,6 @@ def _bug_variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="mfu-bug",
-    chapter="01",
     title="Find the bug: a utilization in an article",
     **Worth(points=10, minutes=10, difficulty=3, importance=4),
     kind="more",

@@ -1,5 +1,3 @@
-"""Card of mfu-waste: money lost, compared with what?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -31,8 +29,6 @@ def _waste_variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="mfu-waste",
-    chapter="01",
     title="Money lost, compared with what?",
     **Worth(points=10, minutes=10, difficulty=2, importance=4),
     answers=("money_lost",),

@@ -1,5 +1,3 @@
-"""Card of predict-weeks: before you compute: how many weeks?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -19,8 +17,6 @@ def _weeks_variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="predict-weeks",
-    chapter="01",
     title="Before you compute: how many weeks?",
     **Worth(points=3, minutes=5, difficulty=2, importance=3),
     **PREDICTION,

@@ -41,19 +41,8 @@ def peak(device: str) -> str:
     return f"{number_text(float(facts.device(device).dense_flops) / 1e12)} TFLOP/s dense"
 
 
-def audit_card(name: str, answer: str, title: str, text: str, hints: tuple[str, str, str], **more: Any) -> Card:
-    return Card(
-        id=name,
-        chapter="01",
-        title=title,
-        points=12,
-        minutes=15,
-        **AUDIT,
-        answers=(answer,),
-        text=text,
-        hints=hints,
-        **more,
-    )
+def audit_card(answer: str, title: str, text: str, hints: tuple[str, str, str], **more: Any) -> Card:
+    return Card(title=title, points=12, minutes=15, **AUDIT, answers=(answer,), text=text, hints=hints, **more)
 
 
 DEVICES = ("H100 SXM", "A100 SXM 80GB", "H200 SXM", "B200 SXM", "MI300X")

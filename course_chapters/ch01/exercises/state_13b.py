@@ -1,5 +1,3 @@
-"""Card of state-13b: the state, the fewest GPUs, the room left."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -37,8 +35,6 @@ def _state_variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="state-13b",
-    chapter="01",
     title="The state, the fewest GPUs, the room left",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("training_state", "fewest_gpus", "headroom"),

@@ -1,5 +1,3 @@
-"""Card of train-days-7b: one GPU, in days."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -22,8 +20,6 @@ def _days_variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="train-days-7b",
-    chapter="01",
     title="One GPU, in days",
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     answers=("train_days", "gpus_for_deadline"),

@@ -1,5 +1,3 @@
-"""Card of triage-six: do you need this at all?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
@@ -15,8 +13,6 @@ STAY = "stay on one GPU"
 
 
 CARD = Card(
-    id="triage-six",
-    chapter="01",
     title="Do you need this at all?",
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     kind="more",

@@ -1,5 +1,3 @@
-"""Card of which-peak: which peak?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -28,8 +26,6 @@ def _scope(gpus: int) -> str:
 
 
 CARD = Card(
-    id="which-peak",
-    chapter="01",
     title="Which peak?",
     **Worth(points=10, minutes=10, difficulty=3, importance=5),
     answers=("which_peak",),

@@ -1,5 +1,3 @@
-"""Card of years-to-weeks: from years to weeks, with GPUs that slow each other down."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -38,8 +36,6 @@ def _plan_variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="years-to-weeks",
-    chapter="01",
     title="From years to weeks, with GPUs that slow each other down",
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",

@@ -1,5 +1,3 @@
-"""Card of audit-memory: audit: state, activations, checkpoints."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, short_table
 
@@ -39,8 +37,6 @@ ITEMS = (
 
 
 CARD = Card(
-    id="audit-memory",
-    chapter="02",
     title="Audit: state, activations, checkpoints",
     **Worth(points=21, minutes=20, difficulty=3, importance=5),
     **AUDIT,

@@ -1,5 +1,3 @@
-"""Card of best-segments: where to cut, when layers are unequal."""
-
 import random
 from typing import Any
 
@@ -43,8 +41,6 @@ def _cuts(inputs: list[int], inner: list[int]) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="best-segments",
-    chapter="02",
     title="Where to cut, when layers are unequal",
     **Worth(points=20, minutes=20, difficulty=4, importance=4),
     kind="more",

@@ -5,8 +5,6 @@ The block is GPT-2's: LayerNorm, attention, LayerNorm, a GELU MLP of two matrice
 PyTorch's fused kernel or written out by hand. Everything runs on the CPU.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext

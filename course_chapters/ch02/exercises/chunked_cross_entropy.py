@@ -1,5 +1,3 @@
-"""Card of chunked-cross-entropy: a loss that never holds the logits."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -26,8 +24,6 @@ def _loss_variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="chunked-cross-entropy",
-    chapter="02",
     title="A loss that never holds the logits",
     **Worth(points=25, minutes=25, difficulty=4, importance=5),
     kind="more",

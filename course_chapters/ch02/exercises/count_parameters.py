@@ -1,5 +1,3 @@
-"""Card of count-parameters: every parameter, by part."""
-
 from typing import Any
 
 from course_chapters.ch02.exercises.shared import shape_of
@@ -20,8 +18,6 @@ def _count(model: str, biases: str) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="count-parameters",
-    chapter="02",
     title="Every parameter, by part",
     **Worth(points=15, minutes=15, difficulty=2, importance=4),
     kind="more",

@@ -1,5 +1,3 @@
-"""Card of first-step-spike: the second step is not the first."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -37,8 +35,6 @@ def _spike_variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="first-step-spike",
-    chapter="02",
     title="The second step is not the first",
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     kind="more",

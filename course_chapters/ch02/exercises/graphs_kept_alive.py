@@ -1,5 +1,3 @@
-"""Card of graphs-kept-alive: the fix that ate the memory."""
-
 from course_chapters.ch02.exercises.probes import training_step
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Maybe, Number, Tensor
@@ -17,8 +15,6 @@ def train_step(model, batches):
 ```"""
 
 CARD = Card(
-    id="graphs-kept-alive",
-    chapter="02",
     title="The fix that ate the memory",
     **Worth(points=10, minutes=10, difficulty=3, importance=5),
     kind="more",

@@ -1,5 +1,3 @@
-"""Card of peak-not-sum: the peak, not the sum."""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -72,8 +70,6 @@ def _log(form: str, seed: str) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="peak-not-sum",
-    chapter="02",
     title="The peak, not the sum",
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     answers=("peak",),

@@ -1,5 +1,3 @@
-"""Card of predict-activations: prediction: what does one sequence keep?"""
-
 from typing import Any
 
 from course_grader.exercises import Card, Worth
@@ -14,8 +12,6 @@ def _predict(model: str, seq: int) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="predict-activations",
-    chapter="02",
     title="Prediction: what does one sequence keep?",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     **PREDICTION,

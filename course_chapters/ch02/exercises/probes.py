@@ -9,7 +9,11 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
 
 __all__ = ["checkpointing", "cross_entropy", "own_checkpoint", "training_step"]
 
@@ -54,7 +58,7 @@ def net_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
 
     torch.default_generator.manual_seed(spec["seed"])
     width, dropout, streams = spec["width"], spec["dropout"], spec["streams"]
-    segments: list[Any] = [Segment(depth, width, dropout, streams) for depth in spec["depths"]]
+    segments: list[object] = [Segment(depth, width, dropout, streams) for depth in spec["depths"]]
     given: list[Any] = [torch.randn(spec["rows"], width) for _ in range(streams)]
     if spec.get("words"):
         segments.insert(0, words(width, dropout))
@@ -68,17 +72,17 @@ def net_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     return segments, given
 
 
-def plain_call(function: Any, *inputs: Any) -> Any:
+def plain_call(function: Any, *inputs: object) -> object:
     """A call without a checkpoint."""
     return function(*inputs)
 
 
-def as_streams(out: object) -> list[Any]:
+def as_streams(out: object) -> list[object]:
     """What a segment returned, as the next one's inputs."""
     return list(out) if isinstance(out, (tuple, list)) else [out]
 
 
-def pass_through(answer: Any, spec: Mapping[str, Any], shifts: Sequence[float] = (0.0,)) -> dict[str, Any]:
+def pass_through(answer: Answer, spec: Mapping[str, Any], shifts: Sequence[float] = (0.0,)) -> dict[str, object]:
     """One forward and one backward pass with `answer` around every segment: output, gradients, calls.
 
     Without a graph (key "graph") all gradients are None. A result that is not a tensor ends the forward pass.
@@ -114,7 +118,7 @@ def pass_through(answer: Any, spec: Mapping[str, Any], shifts: Sequence[float] =
     }
 
 
-def pass_bytes(answer: Any, spec: Mapping[str, Any]) -> dict[str, int]:
+def pass_bytes(answer: Answer, spec: Mapping[str, object]) -> dict[str, int]:
     """Bytes alive after the forward pass and at the peak of both passes, above those alive before."""
     import torch
 
@@ -131,7 +135,7 @@ def pass_bytes(answer: Any, spec: Mapping[str, Any]) -> dict[str, int]:
         return {"kept": kept, "peak": books.peak_bytes - there}
 
 
-def checkpointing(answer: Any, case: Any, comm: Any = None) -> Any:
+def checkpointing(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The results of a net whose segments are called through the answer; `case.args = (description, shifts, measured)`.
 
     With shifts, a second pass follows in which the n-th call of a layer adds the n-th of them: its gradients ("moved")
@@ -194,7 +198,7 @@ def loss_inputs(spec: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     return hidden, weight, targets
 
 
-def cross_entropy(answer: Any, case: Any, comm: Any = None) -> Any:
+def cross_entropy(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """Loss, gradients and peak bytes of the answer on `case.args = (description, bytes of the device or None)`."""
     import torch
 
@@ -237,7 +241,7 @@ def static_model(spec: Mapping[str, Any], one_buffer: bool) -> Any:
             self.layers = nn.ModuleList(nn.Linear(spec["width"], spec["width"]) for _ in range(spec["depth"]))
             self.head = nn.Linear(spec["width"], spec["words"], bias=False)
 
-        def forward(self, tokens: object) -> Any:
+        def forward(self, tokens: object) -> object:
             x = self.table(tokens)
             if one_buffer and torch.is_grad_enabled():
                 passes[0] += 1
@@ -265,7 +269,7 @@ def micro_batches(spec: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def training_step(answer: Any, case: Any, comm: Any = None) -> Any:
+def training_step(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """Loss, gradients and peak bytes (0 if not measured) of one step on `case.args = (description, measured)`."""
     import torch
 

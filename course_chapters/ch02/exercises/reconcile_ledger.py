@@ -1,5 +1,3 @@
-"""Card of reconcile-ledger: a ledger that adds up."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -25,8 +23,6 @@ def _variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="reconcile-ledger",
-    chapter="02",
     title="A ledger that adds up",
     **Worth(points=20, minutes=20, difficulty=4, importance=5),
     answers=("kept_bytes", "block_bytes"),

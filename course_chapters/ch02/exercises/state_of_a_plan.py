@@ -1,5 +1,3 @@
-"""Card of state-of-a-plan: five buckets."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -44,8 +42,6 @@ KEYS = """| key | is |
 | `"moments"` | the data type of those numbers |"""
 
 CARD = Card(
-    id="state-of-a-plan",
-    chapter="02",
     title="Five buckets",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("state_buckets", "largest_model"),

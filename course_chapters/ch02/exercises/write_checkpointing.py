@@ -1,5 +1,3 @@
-"""Card of write-checkpointing: write activation checkpointing."""
-
 from typing import Any
 
 from course_chapters.ch02.exercises.probes import checkpointing
@@ -29,8 +27,6 @@ def _net(streams: int, depths: list[int]) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="write-checkpointing",
-    chapter="02",
     title="Write activation checkpointing",
     **Worth(points=30, minutes=30, difficulty=5, importance=5),
     answers=("checkpoint",),

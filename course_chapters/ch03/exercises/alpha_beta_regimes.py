@@ -1,5 +1,3 @@
-"""Card of alpha-beta-regimes: what a message costs, and when to switch methods."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -38,8 +36,6 @@ def _alpha_variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="alpha-beta-regimes",
-    chapter="03",
     title="What a message costs, and when to switch methods",
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",

@@ -1,5 +1,3 @@
-"""Card of audit-sheets: audit: sheets, roofs, wires."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, short_table
 from course_lib.estimate import facts
@@ -56,8 +54,6 @@ def _sheet() -> str:
 
 
 CARD = Card(
-    id="audit-sheets",
-    chapter="03",
     title="Audit: sheets, roofs, wires",
     **Worth(points=22, minutes=20, difficulty=3, importance=5),
     **AUDIT,

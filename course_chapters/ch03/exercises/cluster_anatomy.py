@@ -1,5 +1,3 @@
-"""Card of cluster-anatomy: what a cluster is made of."""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import OTHERS
@@ -17,8 +15,6 @@ def _cluster(device: str, *counts: int) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="cluster-anatomy",
-    chapter="03",
     title="What a cluster is made of",
     **Worth(points=5, minutes=5, difficulty=1, importance=4),
     answers=("anatomy",),

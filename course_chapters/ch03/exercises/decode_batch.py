@@ -1,5 +1,3 @@
-"""Card of decode-batch: the smallest batch that keeps the arithmetic busy."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -44,8 +42,6 @@ def _batch_variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="decode-batch",
-    chapter="03",
     title="The smallest batch that keeps the arithmetic busy",
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     answers=("smallest_batch",),

@@ -79,7 +79,7 @@ DRILLS = (
     _drill("one-way", "GB/s", _linked("H100 SXM"), lambda draw: _linked(draw.choice(LINKED)))(
         "{{device}}: the brochure prints {{both:gbps}} for its links. How much is one direction?"
     ),
-    _drill("adapters", "GB/s", {"count": 8, "gbit": 400}, pick(count=(2, 4, 8), gbit=(100, 200, 400, 800)))(
+    _drill("adapters", "GB/s", count=(8, 2, 4), gbit=(400, 100, 200, 800))(
         "How much can a server with {{count:int}} adapters of {{gbit:int}} Gb/s send in one direction?"
     ),
     _drill("core-peak", "TFLOP/s", _chip("H100 SXM"), _any_chip)(
@@ -97,14 +97,14 @@ DRILLS = (
         "How long does z = x + y on {{million:int}} million elements of {{size:int}} bytes take at least, with a "
         "memory of {{bandwidth:gbps}}?"
     ),
-    _drill("half-message", "kB", {"alpha": 10, "beta": 50}, pick(alpha=(2, 5, 10, 20, 40), beta=(10, 25, 45, 50, 400)))(
+    _drill("half-message", "kB", alpha=(10, 2, 5, 20, 40), beta=(50, 10, 25, 45, 400))(
         "α is {{alpha:int}} µs and β is {{beta:int}} GB/s. At what size does a message reach half of β?"
     ),
     _drill("last-wave", "percent", {"tiles": 136, "sms": 132}, _tiles)(
         "{{tiles:int}} tiles run on {{sms:int}} processors, one tile each at a time. What share of the processor "
         "time is used?"
     ),
-    _drill("thin-top", "GB/s", {"rate": 50, "over": 7}, pick(rate=(25, 50, 100), over=(2, 3, 4, 7)))(
+    _drill("thin-top", "GB/s", rate=(50, 25, 100), over=(7, 2, 3, 4))(
         "Each device has {{rate:int}} GB/s in one direction; between pods the network is {{over:int}} : 1 "
         "oversubscribed. How much does each device get when all send across?"
     ),

@@ -1,5 +1,3 @@
-"""Card of fit-roofs: two roofs from a noisy log."""
-
 import random
 from typing import Any
 
@@ -112,8 +110,6 @@ def bench(draw: random.Random, device: str, clock: str, subtle: bool = False) ->
 
 
 CARD = Card(
-    id="fit-roofs",
-    chapter="03",
     title="Two roofs from a noisy log",
     **Worth(points=20, minutes=20, difficulty=4, importance=5),
     answers=("fit_roofs",),

@@ -1,12 +1,8 @@
-"""Card of hasty-clock: find the bug: faster than the hardware."""
-
 from course_chapters.ch03.exercises.probes import on_a_device
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Number, Rows
 
 CARD = Card(
-    id="hasty-clock",
-    chapter="03",
     title="Find the bug: faster than the hardware",
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     kind="more",

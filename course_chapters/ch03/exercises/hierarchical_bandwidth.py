@@ -1,5 +1,3 @@
-"""Card of hierarchical-bandwidth: from the server to the cluster, in one direction."""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import OTHERS
@@ -47,8 +45,6 @@ def _hierarchy(phases: str, device: str, oversubscription: float) -> dict[str, A
 
 
 CARD = Card(
-    id="hierarchical-bandwidth",
-    chapter="03",
     title="From the server to the cluster, in one direction",
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     kind="more",

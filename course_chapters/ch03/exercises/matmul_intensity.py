@@ -1,5 +1,3 @@
-"""Card of matmul-intensity: FLOP per byte, counted."""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import DEVICES, rates
@@ -19,8 +17,6 @@ def _intensity(output: str, side: int, size: int, device: str) -> dict[str, Any]
 
 
 CARD = Card(
-    id="matmul-intensity",
-    chapter="03",
     title="FLOP per byte, counted",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("matmul_intensity", "relu_intensity", "ridge"),

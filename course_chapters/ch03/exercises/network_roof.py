@@ -1,5 +1,3 @@
-"""Card of network-roof: the third roof."""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import rates
@@ -65,8 +63,6 @@ def _roof_params(kind: str, device: str) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="network-roof",
-    chapter="03",
     title="The third roof",
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     answers=("three_roofs",),

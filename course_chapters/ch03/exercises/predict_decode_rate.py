@@ -1,5 +1,3 @@
-"""Card of predict-decode-rate: predict: one user, one GPU."""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import rates
@@ -15,8 +13,6 @@ def _decode_params(model: str, device: str) -> dict[str, Any]:
 MODELS, DEVICES = ("mistral-7b", "qwen2.5-7b", "llama2-13b", "llama3-8b"), ("H100 SXM", "A100 SXM 80GB", "H200 SXM")
 
 CARD = Card(
-    id="predict-decode-rate",
-    chapter="03",
     title="Predict: one user, one GPU",
     **Worth(points=5, minutes=5, difficulty=2, importance=4),
     **PREDICTION,

@@ -1,8 +1,14 @@
 """How chapter 03 calls answers: a simulated device with its own queue and clock."""
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
 
 __all__ = ["QueueDevice", "on_a_device", "queue_device"]
 
@@ -51,7 +57,7 @@ def queue_device(
     return QueueDevice(put, look, drain)
 
 
-def on_a_device(answer: Any, case: Any, comm: Any = None) -> Any:
+def on_a_device(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The answer's seconds for each device: `case.args = (index, rows of (device's description, repeats))`."""
     _, table = case.args
     return [answer(queue_device(**copy.deepcopy(spec)), repeats) for spec, repeats in table]

@@ -1,5 +1,3 @@
-"""Card of quantization-dips: whole tiles, whole waves."""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import CHIPS
@@ -30,8 +28,6 @@ def _dips(slots: int, m: int, tile: int, device: str) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="quantization-dips",
-    chapter="03",
     title="Whole tiles, whole waves",
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",

@@ -1,5 +1,3 @@
-"""Card of square-intensity: one matmul, two counts."""
-
 from course_chapters.ch03.exercises.shared import DEVICES, rates
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -8,8 +6,6 @@ from course_grader.exercises.snippets import CLOSE, functions
 
 PAST = ("both", "reads only", "neither")
 CARD = Card(
-    id="square-intensity",
-    chapter="03",
     title="One matmul, two counts",
     **Worth(points=5, minutes=5, difficulty=1, importance=4),
     kind="more",

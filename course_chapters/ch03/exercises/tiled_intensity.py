@@ -1,5 +1,3 @@
-"""Card of tiled-intensity: a cache that is not infinite."""
-
 from typing import Any
 
 from course_grader.exercises import Card, Worth
@@ -40,8 +38,6 @@ def _tiled(stays: str, side: int, tile: int, cache_kib: int) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="tiled-intensity",
-    chapter="03",
     title="A cache that is not infinite",
     **Worth(points=20, minutes=20, difficulty=4, importance=5),
     kind="more",

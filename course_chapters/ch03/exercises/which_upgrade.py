@@ -1,5 +1,3 @@
-"""Card of which-upgrade: which upgrade helps?"""
-
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import OTHERS, rates
@@ -61,8 +59,6 @@ def _upgrade(overlap: str, device: str, factor: float) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="which-upgrade",
-    chapter="03",
     title="Which upgrade helps?",
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",

@@ -1,5 +1,3 @@
-"""Card of audit-optimizer: audit: batches, rates and steps in print."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 
@@ -28,8 +26,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-optimizer",
-    chapter="04",
     title="Audit: batches, rates and steps in print",
     text=f"""Six statements about batches, learning rates and schedules, quoted. Recompute each, then judge it.
 

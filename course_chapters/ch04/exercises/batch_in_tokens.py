@@ -1,5 +1,3 @@
-"""Card of batch-in-tokens: how many tokens is one step?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -16,8 +14,6 @@ def _vary_batch(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="batch-in-tokens",
-    chapter="04",
     title="How many tokens is one step?",
     text="""Write the batch of one optimizer step in tokens, and invert the formula. You need both whenever the number
 of GPUs changes and the optimizer must not notice.

@@ -1,13 +1,9 @@
-"""Card of clip-pieces: one norm for all pieces."""
-
 from course_chapters.ch04.exercises.probes import clipped
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Tensor
 from course_grader.exercises.snippets import functions
 
 CARD = Card(
-    id="clip-pieces",
-    chapter="04",
     title="One norm for all pieces",
     text="""A gradient is spread over ranks, and clipping it must give the step of one process with the whole gradient.
 Write the clipping so that no way of cutting the gradient changes the result.

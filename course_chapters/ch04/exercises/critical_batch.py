@@ -1,5 +1,3 @@
-"""Card of critical-batch: where a larger batch stops paying."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
@@ -7,8 +5,6 @@ from course_grader.exercises.result_schema import Number, Rows, TupleOf
 from course_grader.exercises.snippets import functions
 
 CARD = Card(
-    id="critical-batch",
-    chapter="04",
     title="Where a larger batch stops paying",
     text="""Several runs reached the same loss with different batch sizes. Fit the trade-off between steps and examples,
 and use it to choose the batch of the next run.

@@ -1,5 +1,3 @@
-"""Card of fit-scaling-law: a loss that levels off."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
@@ -7,8 +5,6 @@ from course_grader.exercises.result_schema import Number, Rows, TupleOf
 from course_grader.exercises.snippets import functions
 
 CARD = Card(
-    id="fit-scaling-law",
-    chapter="04",
     title="A loss that levels off",
     text="""Small runs predict a large one only if the fit knows that the loss levels off. Fit the curve, then spend a
 budget.

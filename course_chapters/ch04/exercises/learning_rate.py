@@ -1,5 +1,3 @@
-"""Card of learning-rate: the learning rate of any update."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -23,8 +21,6 @@ def _rate_variant(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="learning-rate",
-    chapter="04",
     title="The learning rate of any update",
     text="""Write the schedule as a function of the update's number, so that a resumed run continues with the right
 learning rate.

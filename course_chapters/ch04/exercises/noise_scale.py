@@ -1,13 +1,9 @@
-"""Card of noise-scale: how noisy is this gradient?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf
 from course_grader.exercises.snippets import functions
 
 CARD = Card(
-    id="noise-scale",
-    chapter="04",
     title="How noisy is this gradient?",
     text="""Estimate from two batch sizes how noisy the gradient is, and so how large a batch is still useful.
 Data-parallel training measures both for free: the squared norm before the all-reduce and after it.

@@ -1,5 +1,3 @@
-"""Card of pack-documents: many documents in one row."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
@@ -7,8 +5,6 @@ from course_grader.exercises.result_schema import ListOf, Number, Rows, Tensor
 from course_grader.exercises.snippets import functions
 
 CARD = Card(
-    id="pack-documents",
-    chapter="04",
     title="Many documents in one row",
     text="""Padding wastes compute, so training packs several documents into one row of `room` positions. Write the
 packing, and the mask and positions that keep the documents apart.

@@ -1,5 +1,3 @@
-"""Card of predict-first-updates: prediction: Adam without bias correction."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import PREDICTION
@@ -7,8 +5,6 @@ from course_grader.exercises.probes import PREDICTION
 FIRST = 100  # updates that the prediction is about
 
 CARD = Card(
-    id="predict-first-updates",
-    chapter="04",
     title="Prediction: Adam without bias correction",
     text=f"""Predict how large Adam's updates become if its bias correction is left out. β₁ is {{{{one}}}}, β₂ is
 {{{{two:plain}}}}, ε is 0, and the gradient is the same number at every step, so the corrected Adam moves by exactly one

@@ -6,7 +6,11 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
 
 
 class State(dict):
@@ -57,7 +61,7 @@ def rates(spec: Mapping[str, Any]) -> list[float]:
     return [spec["lr"] * spec.get("falls", 1.0) ** step for step in range(spec["steps"])]
 
 
-def trajectory(answer: Any, case: Any, comm: Any = None) -> Any:
+def trajectory(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """Parameters after every step, the tensors left in the states, and how many inputs were modified.
 
     `case.args = (description,)`: see `gradients_of`, with "lr", "betas", "eps" and "weight_decay".
@@ -79,7 +83,7 @@ def trajectory(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"parameters": after, "state": _tensors(states), "spoilt": spoilt}
 
 
-def _tensors(value: object) -> list[Any]:
+def _tensors(value: object) -> list[object]:
     """The tensors in nested dictionaries and lists."""
     if isinstance(value, Mapping):
         value = list(value.values())
@@ -88,7 +92,7 @@ def _tensors(value: object) -> list[Any]:
     return [value] if hasattr(value, "element_size") else []
 
 
-def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
+def clipped(answer: Answer, case: Any, comm: Comm | None = None) -> object:
     """The norm that the answer returns and the shards that it leaves behind;
     `case.args = (shards, limit, replicated)`."""
     shards, limit, replicated = case.args
@@ -101,7 +105,7 @@ def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"norm": norm.item() if hasattr(norm, "numel") and norm.numel() == 1 else norm, "gradients": left}
 
 
-def setting(spec: Mapping[str, Any]) -> tuple[Any, Any, Any, list[Any]]:
+def setting(spec: Mapping[str, Any]) -> tuple[Any, Any, object, list[Any]]:
     """Model, optimizer, schedule and micro-batches of a description; the same ones every time, in double precision.
 
     "updates" lists for each update its micro-batches, each a pair (length, number of targets that do not count).
@@ -132,7 +136,7 @@ def setting(spec: Mapping[str, Any]) -> tuple[Any, Any, Any, list[Any]]:
     return model, optimizer, schedule, updates
 
 
-def trained(answer: Any, case: Any, comm: Any = None) -> Any:
+def trained(answer: Answer, case: Case, comm: Comm | None = None) -> Any:
     """What the answer returns, and the model's weights after it; `case.args = (description,)`."""
     (spec,) = case.args
     model, optimizer, schedule, updates = setting(spec)
@@ -142,7 +146,7 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"losses": losses, "weights": [parameter.detach() for parameter in model.parameters()]}
 
 
-def black_box(spec: Mapping[str, Any], lr: float, decay: float) -> Any:
+def black_box(spec: Mapping[str, Any], lr: float, decay: float) -> object:
     """A step function of an optimizer of unknown kind: "kind", "betas", "eps", "skips" (zero gradients), "late" (decays
     after the update)."""
     import torch
@@ -150,7 +154,7 @@ def black_box(spec: Mapping[str, Any], lr: float, decay: float) -> Any:
     one, two = spec["betas"]
     state: dict[str, Any] = {"t": 0, "m": 0.0, "v": 0.0}
 
-    def step(parameter: Any, gradient: Any) -> Any:
+    def step(parameter: object, gradient: object) -> object:
         p, g = torch.as_tensor(parameter, dtype=torch.float64), torch.as_tensor(gradient, dtype=torch.float64)
         if spec["skips"] and not g.any():
             return p.clone()
@@ -165,14 +169,14 @@ def black_box(spec: Mapping[str, Any], lr: float, decay: float) -> Any:
     return step
 
 
-def told_apart(answer: Any, case: Any, comm: Any = None) -> Any:
+def told_apart(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """What the answer says of each optimizer; `case.args = (descriptions,)`."""
     (specs,) = case.args
     words = []
     for spec in specs:
         calls: list[int] = []
 
-        def build(lr: float, decay: float, spec: Any = spec, calls: list[int] = calls) -> Any:
+        def build(lr: float, decay: float, spec: Any = spec, calls: list[int] = calls) -> object:
             calls.append(1)
             if len(calls) > 20:
                 raise RuntimeError("build was called more than 20 times for one answer.")

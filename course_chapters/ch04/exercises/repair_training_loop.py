@@ -1,5 +1,3 @@
-"""Card of repair-training-loop: accumulation changed the run."""
-
 from course_chapters.ch04.exercises.probes import trained
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
@@ -25,8 +23,6 @@ def train_loop(model, optimizer, schedule, updates, limit):
 ```"""
 
 CARD = Card(
-    id="repair-training-loop",
-    chapter="04",
     title="Accumulation changed the run",
     text=f"""Repair this loop. With gradient accumulation it should take the same steps as with one large batch, but it
 has three bugs, each from a real training library. The schedule runs too fast (*huggingface/accelerate, issue 963,

@@ -1,13 +1,9 @@
-"""Card of seconds-to-a-loss: which run was faster?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Maybe, Number, Rows
 
 CARD = Card(
-    id="seconds-to-a-loss",
-    chapter="04",
     title="Which run was faster?",
     text="""Compare runs by the time that they take to reach a loss. One may process more tokens per second, another may
 learn more from each token.

@@ -1,5 +1,3 @@
-"""Card of which-decay: what kind of decay is this?"""
-
 from course_chapters.ch04.exercises.probes import told_apart
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
@@ -14,8 +12,6 @@ DECAYS: dict[str, str] = {
 _DECAYS_TEXT = ";\n".join(f'- `"{name}"`: {meaning}' for name, meaning in DECAYS.items()) + "."
 
 CARD = Card(
-    id="which-decay",
-    chapter="04",
     title="What kind of decay is this?",
     text=f"""A library's documentation says “Adam with weight decay”, and that can mean four things. Design an
 experiment that tells them apart.

@@ -1,5 +1,3 @@
-"""Card of write-adamw: an optimizer from its formulas."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch04.exercises.probes import trajectory
@@ -13,8 +11,6 @@ DECAYS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="write-adamw",
-    chapter="04",
     title="An optimizer from its formulas",
     text="""Write the optimizer step that trains almost every language model, from its formulas. If your step differs
 from PyTorch's, a run that moves between the two changes its course without an error.

@@ -1,5 +1,3 @@
-"""Card of audit-precision: audit: what do fewer bits cost and save?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 
@@ -24,8 +22,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-precision",
-    chapter="05",
     title="Audit: what do fewer bits cost and save?",
     text=f"""Here are eight published statements about numbers in few bits. Recompute each for the case in brackets,
 then judge it. You may use the library's formats.

@@ -1,12 +1,8 @@
-"""Card of average-in-fp16: a mean that does not leave the range."""
-
 from course_chapters.ch05.exercises.probes import averaged
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf
 
 CARD = Card(
-    id="average-in-fp16",
-    chapter="05",
     title="A mean that does not leave the range",
     text="""Write `mean_in_half(gradients, tree_sum)`, a mean over ranks that stays within the range of fp16. With 1,024
 ranks, a sum of gradients can overflow, and gradients that are divided by 1,024 first can underflow

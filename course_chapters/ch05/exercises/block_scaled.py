@@ -1,5 +1,3 @@
-"""Card of block-scaled: one outlier, one block."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import quantized
@@ -13,8 +11,6 @@ SCALE_RULES: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="block-scaled",
-    chapter="05",
     title="One outlier, one block",
     text="""Write `quantize_blocks(x, block, round_e4m3)`, which gives each block of a tensor a scale of its own and
 returns `(values, scales)`. E4M3 reaches from 2^−9 to 448: with one scale for the whole tensor, a single outlier pushes

@@ -1,12 +1,8 @@
-"""Card of decay-that-never-happens: find the bug: a weight decay that never happens."""
-
 from course_chapters.ch05.exercises.probes import decayed
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Tensor
 
 CARD = Card(
-    id="decay-that-never-happens",
-    chapter="05",
     title="Find the bug: a weight decay that never happens",
     text="""Repair `adamw_step`: its weight decay does nothing. A trainer kept its weights in bf16, with stochastic
 rounding, and its users noticed (*Nerogar/OneTrainer, issue 996, September 2025*). The step was, in short:

@@ -1,12 +1,8 @@
-"""Card of kahan-weights: carry what was lost."""
-
 from course_chapters.ch05.exercises.probes import compensated
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything
 
 CARD = Card(
-    id="kahan-weights",
-    chapter="05",
     title="Carry what was lost",
     text="""Write `kahan_step(weight, lost, update)`, which keeps what rounding lost and adds it next time. With Kahan's
 method, bf16 weights need no fp32 master copy: 2 + 2 bytes a parameter in place of 2 + 4 (*Zamirai et al. 2020*). The

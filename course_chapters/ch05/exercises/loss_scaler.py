@@ -1,5 +1,3 @@
-"""Card of loss-scaler: a loss scale that finds its own value."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import scaled
@@ -13,8 +11,6 @@ FORGIVEN: Mapping[int, str] = {
 }
 
 CARD = Card(
-    id="loss-scaler",
-    chapter="05",
     title="A loss scale that finds its own value",
     text="""Write the class `Scaler(start, interval)`. It looks for the largest loss scale at which the fp16 gradients
 do not overflow.

@@ -1,5 +1,3 @@
-"""Card of lost-update: the largest update that vanishes."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -9,8 +7,6 @@ from course_grader.exercises.result_schema import Number, Rows
 STEPS: Mapping[str, str] = {"grow": "`weight + update`, away from zero", "shrink": "`weight - update`, toward zero"}
 
 CARD = Card(
-    id="lost-update",
-    chapter="05",
     title="The largest update that vanishes",
     text="""An optimizer computes {{means}}, and the result is rounded to nearest with `fraction_bits` fraction bits (7
 in bf16, 10 in fp16). Find out when the rounded result equals the old weight. Write two functions:

@@ -1,5 +1,3 @@
-"""Card of mixed-precision-step: the five steps of a mixed-precision update."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import trained
@@ -12,8 +10,6 @@ REDUCED: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="mixed-precision-step",
-    chapter="05",
     title="The five steps of a mixed-precision update",
     text="""Write one optimizer step that computes in bf16 and keeps its state in fp32:
 `train_step(master, momentum, microbatches, loss_of, rate, accumulate)`. It returns `(master, momentum, copy)`.

@@ -1,12 +1,8 @@
-"""Card of online-softmax: softmax in one pass."""
-
 from course_chapters.ch05.exercises.probes import streamed
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything
 
 CARD = Card(
-    id="online-softmax",
-    chapter="05",
     title="Softmax in one pass",
     text="""Write `stream_attention(chunks, width)`, which computes softmax while the scores of a long sequence come in
 chunks and no chunk can be kept. It returns `(output, log_sum)`, as flash attention and ring attention do.

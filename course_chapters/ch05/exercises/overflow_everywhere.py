@@ -1,12 +1,8 @@
-"""Card of overflow-everywhere: one overflow, one decision."""
-
 from course_chapters.ch05.exercises.probes import agreed
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, PerRank, Tensor
 
 CARD = Card(
-    id="overflow-everywhere",
-    chapter="05",
     title="One overflow, one decision",
     text="""Write `agreed_step(comm, weights, gradients, scale, rate, most)`, an optimizer step that all ranks take or
 all skip. The model's numbers are split over the ranks, and every rank updates its own part. The step returns

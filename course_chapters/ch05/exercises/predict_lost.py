@@ -1,12 +1,8 @@
-"""Card of predict-lost: prediction: how many updates are lost?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
 from course_grader.exercises.result_schema import Anything
 
 CARD = Card(
-    id="predict-lost",
-    chapter="05",
     title="Prediction: how many updates are lost?",
     text="""Predict how many weights do not change in a step, if a model keeps its weights in bf16 without a master
 copy. They are normally distributed with a standard deviation of {{deviation}}. Adam changes every weight by about the

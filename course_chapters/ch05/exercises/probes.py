@@ -3,14 +3,18 @@ chunks."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
 
 CHANGED = "the argument was changed"
 RESCALED = "unscale changed the scale"
 KEPT = "the chunks were kept"
 
 
-def rounded(answer: Any, case: Any, comm: Any = None) -> Any:
+def rounded(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """What the answer returns for the case's tensor and further arguments, or CHANGED where it wrote to the tensor."""
     x, *others = case.args
     before = x.clone()
@@ -18,7 +22,7 @@ def rounded(answer: Any, case: Any, comm: Any = None) -> Any:
     return result if _same((x,), (before,)) else CHANGED
 
 
-def scaled(answer: Any, case: Any, comm: Any = None) -> Any:
+def scaled(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The scale before each step of a run and after the last, or what `unscale` returns.
 
     `case.args = (what, start, interval, given)` for a run, and with the overflows of earlier steps as a fifth argument
@@ -55,7 +59,7 @@ def _same(tensors: Any, before: Any) -> bool:
     )
 
 
-def agreed(answer: Any, case: Any, comm: Any = None) -> Any:
+def agreed(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """A rank's new weights and whether it took the step."""
     result = answer(comm, *case.args)
     if type(result) not in (tuple, list) or len(result) != 2:
@@ -63,7 +67,7 @@ def agreed(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"weights": result[0], "stepped": result[1]}
 
 
-def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
+def averaged(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The mean that comes back, the calls of the sum and the dtypes that it was given, and whether a gradient was
     changed.
 
@@ -74,7 +78,7 @@ def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
     gradients, lost = case.args
     tensors, before, calls = list(gradients), [gradient.clone() for gradient in gradients], []
 
-    def tree_sum(given: Any) -> Any:
+    def tree_sum(given: Any) -> object:
         given = list(given)
         calls.append(sorted({str(tensor.dtype) for tensor in given}))
         level = [tensor.to(torch.float16) for tensor in given[: len(given) - lost]]
@@ -87,7 +91,7 @@ def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"mean": mean, "calls": calls, "changed": not _same(tensors, before)}
 
 
-def every_noise(answer: Any, case: Any, comm: Any = None) -> Any:
+def every_noise(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The numbers of `case.args = (x, dropped)` rounded with each noise that `dropped` bits allow: a column a
     number."""
     import torch
@@ -105,7 +109,7 @@ def every_noise(answer: Any, case: Any, comm: Any = None) -> Any:
     return torch.cat(results) if fit else results[0]
 
 
-def decayed(answer: Any, case: Any, comm: Any = None) -> Any:
+def decayed(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The new weights, and the dtypes and numbers of what was to be rounded, in the order of the calls."""
     import torch
 
@@ -113,7 +117,7 @@ def decayed(answer: Any, case: Any, comm: Any = None) -> Any:
     before, calls = (weight.clone(), direction.clone()), []
     versions = weight._version, direction._version  # a step that rounds back to the old weight writes the same numbers
 
-    def stochastic_round(x: Any) -> Any:
+    def stochastic_round(x: Any) -> object:
         calls.append(x.clone())
         return x.to(torch.bfloat16)
 
@@ -122,7 +126,7 @@ def decayed(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"weight": result, "rounded": calls, "changed": written or not _same((weight, direction), before)}
 
 
-def compensated(answer: Any, case: Any, comm: Any = None) -> Any:
+def compensated(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """Weight and loss after each step, as a list of pairs, or CHANGED; `case.args = (weight, updates)`.
 
     Before each step another weight has one, so that nothing kept from the last call fits.
@@ -144,7 +148,7 @@ def compensated(answer: Any, case: Any, comm: Any = None) -> Any:
     return pairs
 
 
-def trained(answer: Any, case: Any, comm: Any = None) -> Any:
+def trained(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """Master weights, momentum and copy after a step, and the weights that each loss was computed with.
 
     `case.args = (master, momentum, micro-batches, rate, name of the dtype)`; the loss of a micro-batch (a, b) is Σ
@@ -155,7 +159,7 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
     master, momentum, microbatches, rate, accumulate = case.args
     before, calls = (master.clone(), momentum.clone()), []
 
-    def loss_of(weights: Any, microbatch: Any) -> Any:
+    def loss_of(weights: Any, microbatch: Any) -> object:
         calls.append(weights.detach().clone())
         linear, square = microbatch
         wide = weights.float()
@@ -170,7 +174,7 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
 LONG_STREAM = 100  # chunks from which on it is measured what an answer keeps of them
 
 
-def streamed(answer: Any, case: Any, comm: Any = None) -> Any:
+def streamed(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """What comes back for a stream of chunks, or KEPT where a quarter of a long stream's bytes is still held at its
     end.
 
@@ -185,7 +189,7 @@ def streamed(answer: Any, case: Any, comm: Any = None) -> Any:
     chunks, width = case.args
     long, held = len(chunks) >= LONG_STREAM, [0, 0]
 
-    def stream() -> Any:
+    def stream() -> object:
         held[0] = _live_bytes() if long else 0
         for scores, values in chunks:
             given = scores.clone(), values.clone()
@@ -215,14 +219,14 @@ def _live_bytes() -> int:
     return sum(nbytes.values())
 
 
-def quantized(answer: Any, case: Any, comm: Any = None) -> Any:
+def quantized(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The values and scales that come back, or CHANGED where the answer wrote to the tensor."""
     import torch
 
     x, block = case.args
     before = x.clone()
 
-    def round_e4m3(y: Any) -> Any:
+    def round_e4m3(y: Any) -> object:
         rounded = y.clamp(-448, 448).to(torch.float8_e4m3fn).float()
         return torch.where(y.abs() < 464, rounded, torch.nan)  # 464 lies halfway from 448 to what would be next
 

@@ -1,5 +1,3 @@
-"""Card of round-to-format: round to any format."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import rounded
@@ -12,8 +10,6 @@ OVERFLOWS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="round-to-format",
-    chapter="05",
     title="Round to any format",
     text="""Write `round_to_format(x, exponent_bits, fraction_bits)`, so that you can try formats that no device has. It
 rounds each number of the float64 tensor `x` to a float with that many exponent and fraction bits, and returns the

@@ -1,5 +1,3 @@
-"""Card of stochastic-rounding: round up with the right probability."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import every_noise
@@ -13,8 +11,6 @@ KEPT: Mapping[str, str] = {
 DROPPED: Mapping[str, int] = {"bf16": 16, "tf32": 13}
 
 CARD = Card(
-    id="stochastic-rounding",
-    chapter="05",
     title="Round up with the right probability",
     text="""Write `stochastic_round(x, noise)`, which lets small updates survive on average: a number that lies 3/4 of
 the way from one neighbor to the next reaches the next one three times out of four. It rounds the fp32 tensor `x` to

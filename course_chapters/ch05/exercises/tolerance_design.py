@@ -1,12 +1,8 @@
-"""Card of tolerance-design: a tolerance that follows from the dtype."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything, Rows
 
 CARD = Card(
-    id="tolerance-design",
-    chapter="05",
     title="A tolerance that follows from the dtype",
     text="""Write `is_close(got, want, magnitude, terms, roundoff)`, a test for sums whose tolerance is derived and not
 guessed. Parallel code adds in another order, so its sums differ in the last bits, and a guessed tolerance fails at

@@ -1,13 +1,9 @@
-"""Card of all-to-all-sizes: different data for every rank."""
-
 from course_chapters.ch06.exercises.probes import from_messages
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 from course_grader.exercises.result_schema import ListOf, PerRank, Tensor
 
 CARD = Card(
-    id="all-to-all-sizes",
-    chapter="06",
     title="Different data for every rank",
     text="""Write an all-to-all whose row lengths only the senders know. This is how tokens reach their experts.
 

@@ -1,5 +1,3 @@
-"""Card of alpha-beta-fit: two lines in one measurement."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -17,8 +15,6 @@ def _vary_fit(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="alpha-beta-fit",
-    chapter="06",
     title="Two lines in one measurement",
     text="""Fit two lines to one measurement. A library has two protocols, and uses whichever is faster: one with little
 latency that copies a lot, for small messages, and one with more latency and a higher rate, for large ones. So seconds ≈

@@ -1,5 +1,3 @@
-"""Card of audit-free-scaling: audit: is the ring free?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 
@@ -30,8 +28,6 @@ ITEMS = (
 
 
 CARD = Card(
-    id="audit-free-scaling",
-    chapter="06",
     title="Audit: is the ring free?",
     text=f"""Here are nine published statements about all-reduce. Recompute the number behind each, then judge it. M and
 S are one rank's whole tensor; where β multiplies S, it is in seconds per byte.

@@ -1,10 +1,6 @@
-"""Card of equal-up-to-rounding: equal up to rounding."""
-
 from course_grader.exercises import Card, Worth
 
 CARD = Card(
-    id="equal-up-to-rounding",
-    chapter="06",
     title="Equal up to rounding",
     text="""Write the comparison that a test of collectives needs. Sums in another order differ in their last digits: a
 ring, a tree and rank 0's own loop give three right answers, no two of them equal bit for bit (*pytorch/pytorch, pull

@@ -1,5 +1,3 @@
-"""Card of halving-doubling: halve, then double."""
-
 from course_chapters.ch06.exercises.probes import from_messages
 from course_chapters.ch06.exercises.shared import ALL_REDUCES
 from course_grader.exercises import Card, Worth
@@ -7,8 +5,6 @@ from course_grader.exercises.point_to_point import ALLOWED
 from course_grader.exercises.result_schema import PerRank, Tensor
 
 CARD = Card(
-    id="halving-doubling",
-    chapter="06",
     title="Halve, then double",
     text="""Write an all-reduce with few rounds. A ring of N ranks takes 2(N − 1) rounds, and each costs a latency;
 halving and doubling needs about 2·log₂ N.

@@ -1,5 +1,3 @@
-"""Card of hang-repair: it runs here and hangs there."""
-
 from course_chapters.ch06.exercises.probes import from_messages
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.point_to_point import ALLOWED
@@ -17,8 +15,6 @@ def swap_edges(comm, ahead, behind):
 ```"""
 
 CARD = Card(
-    id="hang-repair",
-    chapter="06",
     title="It runs here and hangs there",
     text=f"""Repair a ring exchange that ran on CPUs and hung on GPUs. A public course posted every hop's `isend` and
 `irecv` as separate calls (*callummcdougall/ARENA_3.0, pull request 407, 2026; see also NVIDIA/nccl, issue 479, 2021*).

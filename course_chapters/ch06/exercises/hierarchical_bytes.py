@@ -1,5 +1,3 @@
-"""Card of hierarchical-bytes: mind the link between nodes."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch06.exercises.probes import from_messages
@@ -15,8 +13,6 @@ PLACEMENTS: Mapping[str, str] = {
 
 
 CARD = Card(
-    id="hierarchical-bytes",
-    chapter="06",
     title="Mind the link between nodes",
     text="""Write an all-reduce that sends as little as possible between nodes, where the links are slow. {{where}}, and
 every node has `per_node` of the N ranks.

@@ -1,5 +1,3 @@
-"""Card of name-the-algorithm: which algorithm was that?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -23,8 +21,6 @@ def _names() -> str:
 
 
 CARD = Card(
-    id="name-the-algorithm",
-    chapter="06",
     title="Which algorithm was that?",
     text=f"""Recognize a collective algorithm from the bytes that a switch counted. The documentation says what a
 library should do; the counters say what it did.

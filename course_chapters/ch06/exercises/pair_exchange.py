@@ -1,5 +1,3 @@
-"""Card of pair-exchange: two ranks agree."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch06.exercises.probes import from_messages
@@ -11,8 +9,6 @@ OPS: Mapping[str, str] = {"sum": "the elementwise sum", "max": "the elementwise 
 
 
 CARD = Card(
-    id="pair-exchange",
-    chapter="06",
     title="Two ranks agree",
     text="""Write the smallest collective: two ranks that combine their tensors. It is the building block of halving and
 doubling. Ranks 2k and 2k+1 are partners: 0 with 1, 2 with 3, and so on.

@@ -1,5 +1,3 @@
-"""Card of predict-ring-time: prediction: how long does the ring take?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -23,8 +21,6 @@ def _microseconds(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="predict-ring-time",
-    chapter="06",
     title="Prediction: how long does the ring take?",
     text="""Estimate how long one ring all-reduce takes, before you compute anything. A ring of {{ranks}} ranks
 all-reduces {{nbytes:gb}} of gradients on each rank.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_grader.exercises.layouts import MEASURED, WEIGHED, laid_out
 from course_grader.exercises.point_to_point import PointToPoint
 
+if TYPE_CHECKING:
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
 
-def from_messages(answer: Any, case: Any, comm: Any = None) -> Any:
+
+def from_messages(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The answer's result when called with a communicator of single messages and the case's arguments.
 
     If the last argument is a string, it names the memory layout of the others, asks for the peak of live bytes with the
@@ -30,7 +34,7 @@ def from_messages(answer: Any, case: Any, comm: Any = None) -> Any:
     return result, books.peak_bytes
 
 
-def _weighed(answer: Any, comm: Any, table: Any, times: int, places: Any) -> Any:
+def _weighed(answer: Answer, comm: Comm, table: Any, times: int, places: object) -> object:
     """Some elements of the result for a row that is repeated `times`: a large sum, of which only a few numbers are
     returned."""
     return answer(PointToPoint(comm), table.repeat(times))[places]

@@ -1,5 +1,3 @@
-"""Card of reduce-scatter-half: half of a ring."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -31,8 +29,6 @@ def _vary_owner(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="reduce-scatter-half",
-    chapter="06",
     title="Half of a ring",
     text=f"""Complete this half-written reduce-scatter. Each rank ends with one chunk of the sum, the one that a later
 all-gather expects.

@@ -1,13 +1,9 @@
-"""Card of ring-all-reduce: ring all-reduce."""
-
 from course_chapters.ch06.exercises.probes import from_messages
 from course_chapters.ch06.exercises.shared import ALL_REDUCES, NEXT, ROUTES, turned
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 
 CARD = Card(
-    id="ring-all-reduce",
-    chapter="06",
     title="Ring all-reduce",
     text="""Write the whole ring all-reduce: reduce-scatter, then all-gather. Every rank returns the sum of all ranks'
 `x`, and no rank sends much more than twice its tensor.

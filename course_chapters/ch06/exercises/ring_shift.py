@@ -1,5 +1,3 @@
-"""Card of ring-shift: pass it on around the ring."""
-
 from course_chapters.ch06.exercises.probes import from_messages
 from course_chapters.ch06.exercises.shared import NEXT, ROUTES, turned
 from course_grader.exercises import Card, Worth
@@ -7,8 +5,6 @@ from course_grader.exercises.point_to_point import ALLOWED
 from course_grader.exercises.result_schema import PerRank, Tensor
 
 CARD = Card(
-    id="ring-shift",
-    chapter="06",
     title="Pass it on around the ring",
     text="""Write the hop that every ring algorithm consists of: all ranks pass a tensor to the next one at the same
 time. The ring is {{route}}.

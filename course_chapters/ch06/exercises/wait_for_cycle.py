@@ -1,11 +1,7 @@
-"""Card of wait-for-cycle: who waits for whom?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import ListOf, Number
 
 CARD = Card(
-    id="wait-for-cycle",
-    chapter="06",
     title="Who waits for whom?",
     text="""Decide from a log whether a job is deadlocked or only slow. It is deadlocked if some ranks wait for each
 other in a cycle.

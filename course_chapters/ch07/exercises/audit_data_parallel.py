@@ -1,5 +1,3 @@
-"""Card of audit-data-parallel: audit: is the average free, and is it an average?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 
@@ -24,8 +22,6 @@ ITEMS = (
 
 
 CARD = Card(
-    id="audit-data-parallel",
-    chapter="07",
     title="Audit: is the average free, and is it an average?",
     text=f"""Six quoted statements about data parallelism. Recompute each number, then judge the statement. A step takes
 6 FLOPs per parameter and token, 4 of them in the backward pass.

@@ -1,5 +1,3 @@
-"""Card of average-gradients: whose average?"""
-
 from collections.abc import Mapping
 
 from course_chapters.ch07.exercises.shared import READY
@@ -12,8 +10,6 @@ GIVEN: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="average-gradients",
-    chapter="07",
     title="Whose average?",
     text="""Combine the gradients of ranks whose parts of the batch differ in size, so that every rank ends with the
 gradient that **one process with the whole batch** would compute. Write `average_gradients(comm, grads, examples)`.

@@ -1,5 +1,3 @@
-"""Card of break-even: how many GPUs until communication shows?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -37,8 +35,6 @@ def _vary_behind(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="break-even",
-    chapter="07",
     title="How many GPUs until communication shows?",
     text="""Find the number of tokens per GPU, and from it the number of GPUs, up to which an all-reduce stays hidden.
 A ring all-reduce of the gradients runs while the GPU computes. Communication is **hidden** as long as it takes no

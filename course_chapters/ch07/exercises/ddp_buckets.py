@@ -1,13 +1,9 @@
-"""Card of ddp-buckets: buckets, last layer first."""
-
 from course_chapters.ch07.exercises.probes import hooked
 from course_chapters.ch07.exercises.shared import READY
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Maybe, PerRank, Tensor
 
 CARD = Card(
-    id="ddp-buckets",
-    chapter="07",
     title="Buckets, last layer first",
     text="""Write `bucket_gradients(comm, model, bucket_bytes)`: like `hook_gradients`, it registers hooks and returns
 `finish`, but it sends gradients in **buckets**. One all-reduce per parameter pays a latency for every bias; a bucket

@@ -1,13 +1,9 @@
-"""Card of ddp-hooks: average while the backward pass runs."""
-
 from course_chapters.ch07.exercises.probes import hooked
 from course_chapters.ch07.exercises.shared import READY
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Maybe, PerRank, Tensor
 
 CARD = Card(
-    id="ddp-hooks",
-    chapter="07",
     title="Average while the backward pass runs",
     text="""Write `hook_gradients(comm, model)`: it registers hooks that average gradients while the backward pass still
 runs, and returns a function `finish`. The last layer's gradient is ready long before the first layer's, so most of the

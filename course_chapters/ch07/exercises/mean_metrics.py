@@ -1,11 +1,7 @@
-"""Card of mean-metrics: one number for all ranks."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, PerRank
 
 CARD = Card(
-    id="mean-metrics",
-    chapter="07",
     title="One number for all ranks",
     text="""Write `evaluate(comm, batches)`, which combines the metrics of an evaluation over all ranks. Every rank has
 a list of `(mean loss, correct, tokens)`, one entry per batch: the mean loss over the batch's tokens, how many tokens

@@ -5,8 +5,6 @@ before each layer's gradients, as computing them would. So the clock shows what 
 pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce

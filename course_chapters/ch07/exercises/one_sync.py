@@ -1,5 +1,3 @@
-"""Card of one-sync: the flag that came too late."""
-
 from course_chapters.ch07.exercises.probes import one_sync
 from course_chapters.ch07.exercises.shared import READY
 from course_grader.exercises import Card, Worth
@@ -15,8 +13,6 @@ def accumulate(replica, batches, loss):
 ```"""
 
 CARD = Card(
-    id="one-sync",
-    chapter="07",
     title="The flag that came too late",
     text=f"""Repair a training script that sets a flag too late. With gradient accumulation, ranks need to average once
 per step, not once per micro-batch; a widely copied script tried it like this (*karpathy/build-nanogpt, pull request 30,

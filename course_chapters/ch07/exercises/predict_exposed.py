@@ -1,5 +1,3 @@
-"""Card of predict-exposed: prediction: how much is exposed?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -24,8 +22,6 @@ def _vary_exposed(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="predict-exposed",
-    chapter="07",
     title="Prediction: how much is exposed?",
     text="""Predict the exposed communication of a training step: the time by which the all-reduce outlasts the backward
 pass. Committing to an interval first shows you which of the two you misjudge.

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
 
 __all__ = ["deal", "hooked", "left_behind", "one_sync", "token_step", "training"]
 
 
-def left_behind(model: Any) -> list[Any]:
+def left_behind(model: Any) -> list[object]:
     """Every parameter's gradient, None where there is none."""
     return [None if each.grad is None else each.grad.detach().clone() for each in model.parameters()]
 
 
-def hooked(answer: Any, case: Any, comm: Any = None) -> Any:
+def hooked(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """Gradients of several steps through hooks; `case.args = (description, other arguments, this rank's examples)`.
 
     Each step ends with gradient descent, so leftovers of one step show in the next.
@@ -29,7 +33,7 @@ def hooked(answer: Any, case: Any, comm: Any = None) -> Any:
             (each._post_accumulate_grad_hooks or {}).clear()
 
 
-def _steps(finish: Any, model: Any, batches: Any, spec: Any) -> Any:
+def _steps(finish: object, model: Any, batches: Any, spec: Any) -> object:
     """What is seen of the model after each step."""
     import torch
 
@@ -60,7 +64,7 @@ def handles_held() -> int:
     return len(endpoint().handles)
 
 
-def token_step(answer: Any, case: Any, comm: Any = None) -> Any:
+def token_step(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The returned loss, the gradients left in the model, and the counts of its calls;
     `case.args = (description, batches)`."""
     from course_chapters.ch07.exercises.models import Words
@@ -71,17 +75,17 @@ def token_step(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"loss": loss, "gradients": left_behind(model), "counts": model.counted.told()}
 
 
-def mean_square(output: Any, target: Any) -> Any:
+def mean_square(output: object, target: Any) -> object:
     """Mean of the squared differences."""
     return (output - target).square().mean()
 
 
-def mean_distance(output: Any, target: Any) -> Any:
+def mean_distance(output: object, target: Any) -> object:
     """Mean of the differences without their sign."""
     return (output - target).abs().mean()
 
 
-def one_sync(answer: Any, case: Any, comm: Any = None) -> Any:
+def one_sync(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """Gradients of several steps of one replica, each with some micro-batches; `case.args = (description, steps)`."""
     from course_chapters.ch07.exercises.models import Net, Replica
 
@@ -95,7 +99,7 @@ def one_sync(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"gradients": seen, "counts": replica.counted.told()}
 
 
-def training(answer: Any, case: Any, comm: Any = None) -> Any:
+def training(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """What `train` returned and the weights it left; `case.args = (description, rate, batches of this rank)`."""
     from course_chapters.ch07.exercises.models import Net
 
@@ -105,7 +109,7 @@ def training(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"steps": steps, "weights": [each.detach().clone() for each in model.parameters()]}
 
 
-def deal(answer: Any, case: Any, comm: Any = None) -> Any:
+def deal(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """For each number of ranks: the samples each rank reads in every epoch, the first epoch again, and with another
     seed.
 
@@ -121,10 +125,10 @@ def deal(answer: Any, case: Any, comm: Any = None) -> Any:
     samples, worlds, epochs, seed = case.args
     salts = itertools.count(1000)
 
-    def dealt(ranks: int, epoch: int, seed: int = seed) -> list[Any]:
+    def dealt(ranks: int, epoch: int, seed: int = seed) -> list[object]:
         return [one(rank, ranks, epoch, seed) for rank in range(ranks)]
 
-    def one(rank: int, ranks: int, epoch: int, seed: int) -> Any:
+    def one(rank: int, ranks: int, epoch: int, seed: int) -> object:
         salt = next(salts)
         random.seed(salt)
         np.random.seed(salt)  # noqa: NPY002
@@ -134,7 +138,7 @@ def deal(answer: Any, case: Any, comm: Any = None) -> Any:
         got = answer(samples, rank, ranks, epoch, seed)
         return list(got) if isinstance(got, range | tuple) else got
 
-    def elsewhere(ranks: int) -> list[Any]:
+    def elsewhere(ranks: int) -> list[object]:
         names["hash"] = lambda value: plain_hash(value) ^ 7 * any(quote in repr(value) for quote in "'\"")
         try:
             return dealt(ranks, 0)

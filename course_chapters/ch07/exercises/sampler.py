@@ -1,5 +1,3 @@
-"""Card of sampler: who reads what."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch07.exercises.probes import deal
@@ -12,8 +10,6 @@ REST: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="sampler",
-    chapter="07",
     title="Who reads what",
     text="""Write `indices(samples, rank, ranks, epoch, seed=0)`: the sample numbers, from 0 to samples − 1, that this
 rank reads in this epoch, as a list in order. Every rank computes its own list without communication, so all of them

@@ -1,5 +1,3 @@
-"""Card of token-mean: the mean of means."""
-
 from course_chapters.ch07.exercises.probes import token_step
 from course_chapters.ch07.exercises.shared import READY
 from course_grader.exercises import Card, Worth
@@ -21,8 +19,6 @@ def token_step(comm, model, batches):
 ```"""
 
 CARD = Card(
-    id="token-mean",
-    chapter="07",
     title="The mean of means",
     text=f"""Repair a training step that averages averages. For years, training libraries accumulated gradients like
 this: loss curves with and without accumulation differed, and most people blamed rounding (*huggingface/transformers,

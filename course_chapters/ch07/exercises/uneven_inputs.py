@@ -1,5 +1,3 @@
-"""Card of uneven-inputs: one rank runs out of data."""
-
 from course_chapters.ch07.exercises.probes import training
 from course_chapters.ch07.exercises.shared import READY
 from course_grader.exercises import Card, Worth
@@ -19,8 +17,6 @@ def train(comm, model, batches, rate):
 ```"""
 
 CARD = Card(
-    id="uneven-inputs",
-    chapter="07",
     title="One rank runs out of data",
     text=f"""Repair a training loop that hangs when ranks have different amounts of data. A rank whose data ends first
 leaves the loop, and the others wait for its next all-reduce. Until DistributedDataParallel got `join`, this was one of

@@ -1,5 +1,3 @@
-"""Card of audit-tensor-parallel: audit: 71 seconds?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 
@@ -26,8 +24,6 @@ ITEMS = (
 
 
 CARD = Card(
-    id="audit-tensor-parallel",
-    chapter="09",
     title="Audit: 71 seconds?",
     text=f"""Here are nine published statements about tensor parallelism. Recompute each for the case in brackets, then
 judge it.

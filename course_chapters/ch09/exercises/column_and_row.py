@@ -1,5 +1,3 @@
-"""Card of column-and-row: two ways to split a matrix."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch09.exercises.probes import PIECE, cut
@@ -12,8 +10,6 @@ LAYOUTS: Mapping[str, str] = {
 
 
 CARD = Card(
-    id="column-and-row",
-    chapter="09",
     title="Two ways to split a matrix",
     text="""Write the two functions that split a weight; every later exercise uses such pieces. The weight is stored
 {{held}}. Split it for `ranks` ranks, in order:

@@ -1,5 +1,3 @@
-"""Card of conjugate-pair: two operators, each the other's gradient."""
-
 from course_chapters.ch09.exercises.probes import OPERATOR, pair
 from course_grader.exercises import Card, Worth
 
@@ -10,8 +8,6 @@ OPERATORS = (
 )
 
 CARD = Card(
-    id="conjugate-pair",
-    chapter="09",
     title="Two operators, each the other's gradient",
     text="""Write the two operators that surround every split pair of matrices, for `torch.autograd` (Megatron-LM calls
 them *f* and *g*). Nearly all communication of tensor parallelism is in them.

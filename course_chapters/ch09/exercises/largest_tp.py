@@ -1,5 +1,3 @@
-"""Card of largest-tp: how many ranks are worthwhile?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -13,8 +11,6 @@ PASSES: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="largest-tp",
-    chapter="09",
     title="How many ranks are worthwhile?",
     text="""Write two functions: the time of a layer's all-reduces, and the largest number of ranks at which that time
 is acceptable. A layer has attention (every head has its own keys: four matrices hidden × hidden) and a gated MLP (three

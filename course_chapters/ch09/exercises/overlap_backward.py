@@ -1,11 +1,7 @@
-"""Card of overlap-backward: hide the all-reduce."""
-
 from course_chapters.ch09.exercises.probes import OVERLAPPED, overlapped
 from course_grader.exercises import Card, Worth
 
 CARD = Card(
-    id="overlap-backward",
-    chapter="09",
     title="Hide the all-reduce",
     text="""Write `column_backward(comm, matmul, grad, x, weight)`, the backward pass of a column-parallel layer y = x
 Wᵀ. It computes two products: dx = dy W, which must be summed over ranks, and dW = dyᵀ x, which belongs to this rank.

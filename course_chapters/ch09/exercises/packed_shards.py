@@ -1,12 +1,8 @@
-"""Card of packed-shards: three matrices packed into one."""
-
 from course_chapters.ch09.exercises.probes import packed
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, Rows
 
 CARD = Card(
-    id="packed-shards",
-    chapter="09",
     title="Three matrices packed into one",
     text="""Write two functions that split and merge packed matrices. Queries, keys and values are often one matrix,
 [q | k | v] stacked along its rows, and so are a gated MLP's first two, [gate | up]: one product instead of several.

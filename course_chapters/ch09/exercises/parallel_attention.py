@@ -1,11 +1,7 @@
-"""Card of parallel-attention: attention by heads."""
-
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, attention
 from course_grader.exercises import Card, Worth
 
 CARD = Card(
-    id="parallel-attention",
-    chapter="09",
     title="Attention by heads",
     text="""Write `parallel_attention(comm, copies, x, weights, head_dim)`: causal attention without positions, scaled
 by head_dim^−½, in which each rank has some query heads with their keys and values.

@@ -1,5 +1,3 @@
-"""Card of parallel-mlp: an MLP with one all-reduce per pass."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, mlp
@@ -35,8 +33,6 @@ BUGGY = """```python
 ```"""
 
 CARD = Card(
-    id="parallel-mlp",
-    chapter="09",
     title="An MLP with one all-reduce per pass",
     text=f"""Write `parallel_mlp(comm, x, weights)`, which computes {{{{mlp}}}} over N ranks with the least
 communication. `weights` is a dictionary of this rank's pieces: {{{{shards}}}}.

@@ -1,5 +1,3 @@
-"""Card of predict-tp-time: prediction: the slow link."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -19,8 +17,6 @@ def _vary_wire(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="predict-tp-time",
-    chapter="09",
     title="Prediction: the slow link",
     text="""Predict how long the all-reduces of tensor parallelism take across servers. It splits a model of {{layers}}
 layers and hidden size {{hidden:int}} over {{ranks}} GPUs: per layer, two all-reduces of 16-bit activations in the

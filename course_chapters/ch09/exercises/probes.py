@@ -4,9 +4,13 @@ data."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor, TupleOf
+
+if TYPE_CHECKING:
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
 
 FORWARD = "forward only"
 TURNED = "turned"  # activations and gradients in another layout in memory
@@ -35,7 +39,7 @@ def as_leaf(value: Any, turned: bool = False) -> Any:
     return value.clone(memory_format=torch.preserve_format).requires_grad_(value.is_floating_point())
 
 
-def cut(answers: Any, case: Any, comm: Any = None) -> Any:
+def cut(answers: tuple[Answer, ...], case: Case, comm: Comm | None = None) -> object:
     """A piece, and how many bytes its memory has; `case.args = (which function, weight, rank, ranks)`."""
     import torch
 
@@ -56,7 +60,7 @@ def factors(seed: int, sizes: Any, weights: int) -> list[list[Any]]:
     return [[torch.randn(size, generator=coin) for size in sizes] for _ in range(weights)]
 
 
-def _cut_weighed(answers: Any, weights: Any, rank: int, ranks: int, places: Any) -> Any:
+def _cut_weighed(answers: tuple[Answer, ...], weights: Any, rank: int, ranks: int, places: object) -> object:
     """Pieces of weights that are freed, cut by columns and by rows in turn: shapes, and the numbers at some places."""
     import torch
 
@@ -64,7 +68,7 @@ def _cut_weighed(answers: Any, weights: Any, rank: int, ranks: int, places: Any)
     return [(list(piece.shape), piece[places]) for piece in kept]
 
 
-def packed(answers: Any, case: Any, comm: Any = None) -> Any:
+def packed(answers: tuple[Answer, ...], case: Case, comm: Comm | None = None) -> object:
     """What a function returns for each row, or the text "ValueError" where it raised one;
     `case.args = (which, rows)`."""
     import copy
@@ -79,7 +83,7 @@ def packed(answers: Any, case: Any, comm: Any = None) -> Any:
     return found
 
 
-def pair(answers: Any, case: Any, comm: Any = None) -> Any:
+def pair(answers: tuple[Answer, ...], case: Case, comm: Comm | None = None) -> object:
     """One operator in both passes, with a residual branch past it;
     `case.args = (which, wish, x of this rank, its gradient)`."""
     which, wish, x, gradient = case.args
@@ -101,17 +105,17 @@ def _differentiable(out: object) -> bool:
     return bool(getattr(out, "requires_grad", False))
 
 
-def _detached(value: object) -> Any:
+def _detached(value: object) -> object:
     return value.detach() if hasattr(value, "detach") else value
 
 
-def both_passes(call: Callable[..., Any], inputs: Mapping[str, Any], gradient: Any) -> dict[str, Any]:
+def both_passes(call: Callable[..., Any], inputs: Mapping[str, object], gradient: Any) -> dict[str, Any]:
     """What `call(leaves)` returned, the gradient of each input after the backward pass, and the inputs that were
     changed."""
     leaves = {name: as_leaf(value) for name, value in inputs.items()}
     kept = {name: leaf.detach().clone() for name, leaf in leaves.items()}
     out = call(leaves)
-    grads: dict[str, Any] = dict.fromkeys(inputs)
+    grads: dict[str, object] = dict.fromkeys(inputs)
     wanted = () if gradient is None else tuple(gradient.shape)
     if _differentiable(out) and tuple(out.shape) == wanted:
         out.backward(None if gradient is None else gradient.clone())
@@ -120,33 +124,33 @@ def both_passes(call: Callable[..., Any], inputs: Mapping[str, Any], gradient: A
     return {"y": _detached(out), "grads": grads, "touched": touched}
 
 
-def mlp(answer: Any, case: Any, comm: Any = None) -> Any:
+def mlp(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """Both passes of the MLP; `case.args = (x, gradient of y, this rank's weights)`."""
     x, gradient, weights = case.args
     inputs = {"x": x, **weights}
     return both_passes(lambda own: answer(comm, own["x"], {name: own[name] for name in weights}), inputs, gradient)
 
 
-def attention(answer: Any, case: Any, comm: Any = None) -> Any:
+def attention(answer: Answer, case: Case, comm: Comm) -> object:
     """Both passes of attention; `case.args = (x, gradient of y, head_dim, groups of copies, this rank's weights)`."""
     x, gradient, head_dim, groups, weights = case.args
     made = [comm.new_group(list(group)) for group in groups]
     copies = next(each for each, group in zip(made, groups, strict=True) if comm.rank in group)
 
-    def call(own: Mapping[str, Any]) -> Any:
+    def call(own: Mapping[str, object]) -> object:
         return answer(comm, copies, own["x"], {name: own[name] for name in weights}, head_dim)
 
     return both_passes(call, {"x": x, **weights}, gradient)
 
 
-def columns(answer: Any, case: Any, comm: Any = None) -> Any:
+def columns(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """Both passes of a row-parallel layer; `case.args = (gradient of y, x here, weight here, bias)`."""
     gradient, x, weight, bias = case.args
     inputs = {"x": x, "weight": weight, "bias": bias}
     return both_passes(lambda own: answer(comm, own["x"], own["weight"], own["bias"]), inputs, gradient)
 
 
-def embedding(answer: Any, case: Any, comm: Any = None) -> Any:
+def embedding(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """Both passes of the embedding; `case.args = (tokens, gradient, vocab, rows here)`."""
     tokens, gradient, vocab, weight = case.args
     before = tokens.clone()
@@ -156,14 +160,14 @@ def embedding(answer: Any, case: Any, comm: Any = None) -> Any:
     return found
 
 
-def losses(answer: Any, case: Any, comm: Any = None) -> Any:
+def losses(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The loss, the gradient of this rank's logits, the most bytes alive;
     `case.args = (targets, vocab, wish, logits here)`."""
     targets, vocab, wish, logits = case.args
     if wish == WEIGHED:
         return _losses_weighed(answer, comm, targets, vocab, *logits)
 
-    def both() -> dict[str, Any]:
+    def both() -> dict[str, object]:
         return both_passes(lambda own: answer(comm, own["logits"], targets.clone(), vocab), {"logits": logits}, None)
 
     if wish != MEASURED:
@@ -175,7 +179,9 @@ def losses(answer: Any, case: Any, comm: Any = None) -> Any:
         return {**found, "peak": books.peak_bytes}
 
 
-def _losses_weighed(answer: Any, comm: Any, targets: Any, vocab: int, table: Any, times: int, places: Any) -> Any:
+def _losses_weighed(
+    answer: Answer, comm: Comm, targets: Tensor, vocab: int, table: Any, times: int, places: object
+) -> object:
     """The loss of logits that are a table repeated, and their gradient at some places, so that little is returned."""
     logits = table.repeat(1, 1, times).requires_grad_()
     loss = answer(comm, logits, targets, vocab)
@@ -183,12 +189,12 @@ def _losses_weighed(answer: Any, comm: Any, targets: Any, vocab: int, table: Any
     return {"y": loss.detach(), "grad": logits.grad[0][places]}
 
 
-def overlapped(answer: Any, case: Any, comm: Any = None) -> Any:
+def overlapped(answer: Answer, case: Case, comm: Comm) -> object:
     """What the backward pass returned, and the products it made; `case.args = (seconds a product, grad, x, weight)`."""
     seconds, grad, x, weight = case.args
     made = []
 
-    def matmul(a: Any, b: Any) -> Any:
+    def matmul(a: Any, b: Any) -> object:
         comm.compute(seconds, kind="backward", label="product")
         made.append((*a.shape, *b.shape))
         return a @ b
@@ -200,7 +206,7 @@ def overlapped(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"got": got, "products": len(made), "touched": touched}
 
 
-def streams(answer: Any, case: Any, comm: Any = None) -> Any:
+def streams(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The first numbers of both generators; `case.args = (pairs of seed and rank, how many numbers)`.
 
     Empty where an answer is no pair of generators. The process's own generator is moved before each call, and must not

@@ -1,11 +1,7 @@
-"""Card of row-bias: how often does the bias count?"""
-
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, columns
 from course_grader.exercises import Card, Worth
 
 CARD = Card(
-    id="row-bias",
-    chapter="09",
     title="How often does the bias count?",
     text="""Repair this row-parallel layer, which more than one serving library had
 (*huggingface/text-generation-inference, issue 1036, 2023; Wenyueh/MinivLLM, issue 80, 2026*):

@@ -1,11 +1,7 @@
-"""Card of two-streams: the same outside, different inside."""
-
 from course_chapters.ch09.exercises.probes import STREAMS, streams
 from course_grader.exercises import Card, Worth
 
 CARD = Card(
-    id="two-streams",
-    chapter="09",
     title="The same outside, different inside",
     text="""Write `two_streams(seed, rank)`, which returns a pair of `torch.Generator`s, `(outside, inside)`. Dropout on
 tensors that all ranks hold must zero the same numbers on all of them, or the copies diverge. On a rank's own heads or

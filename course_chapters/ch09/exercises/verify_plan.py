@@ -1,12 +1,8 @@
-"""Card of verify-plan: the plan that shards nothing."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything, ListOf, Rows, TupleOf, Word
 
 CARD = Card(
-    id="verify-plan",
-    chapter="09",
     title="The plan that shards nothing",
     text="""Write a `verify(plan, whole, held, ranks)` that finds a plan that shards nothing. Libraries take a plan of
 patterns, `{"layers.*.mlp.up": "column", "layers.*.mlp.down": "row"}`, and some ignored a misspelled pattern silently:

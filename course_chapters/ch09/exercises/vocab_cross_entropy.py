@@ -1,5 +1,3 @@
-"""Card of vocab-cross-entropy: a loss without gathered logits."""
-
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, losses
 from course_grader.exercises import Card, Worth
 
@@ -11,8 +9,6 @@ VOCABULARY = (
 )
 
 CARD = Card(
-    id="vocab-cross-entropy",
-    chapter="09",
     title="A loss without gathered logits",
     text="""Write `vocab_cross_entropy(comm, logits, targets, vocab)`: the mean cross-entropy over all tokens, the same
 on every rank, without gathering the logits. The last matrix is split by columns, so every rank has the logits of its

@@ -1,5 +1,3 @@
-"""Card of vocab-embedding: which rank has this token?"""
-
 from collections.abc import Mapping
 
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, embedding
@@ -23,8 +21,6 @@ DEALT: Mapping[str, Mapping[str, str]] = {
 }
 
 CARD = Card(
-    id="vocab-embedding",
-    chapter="09",
     title="Which rank has this token?",
     text="""Repair `embed(comm, tokens, weight, vocab)`, an embedding whose rows are split over ranks: {{held}}. An
 index must fit the rows that a rank has, so this code clamps it. A serving library did the same in 2026, and a reviewer

@@ -1,5 +1,3 @@
-"""Card of audit-pipeline: audit: what does a pipeline save?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 
@@ -31,8 +29,6 @@ ITEMS = (
 
 
 CARD = Card(
-    id="audit-pipeline",
-    chapter="10",
     title="Audit: what does a pipeline save?",
     text=f"""Here are eight published statements about pipelines. Recompute each for the case in brackets, then judge
 it. You may use the library's schedules, `play` and `peak_activations` to count.

@@ -1,12 +1,8 @@
-"""Card of beat-1f1b: beat 1F1B at its own memory."""
-
 from course_chapters.ch10.exercises.probes import rows
 from course_chapters.ch10.exercises.shared import GENERATORS, ROWS
 from course_grader.exercises import Card, Worth
 
 CARD = Card(
-    id="beat-1f1b",
-    chapter="10",
     title="Beat 1F1B at its own memory",
     text=f"""Write `split_rows(stages, microbatches, times)`, a schedule that beats 1F1B without holding more memory.
 {ROWS} A backward may also be split: `("I", s, m)` is the input gradient, which the previous stage waits for;

@@ -1,5 +1,3 @@
-"""Card of deadlocked-1f1b: a correct schedule that hangs."""
-
 from course_chapters.ch10.exercises.probes import one_f_one_b
 from course_chapters.ch10.exercises.shared import CALLS, WORK
 from course_grader.exercises import Card, Worth
@@ -39,8 +37,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 ```"""
 
 CARD = Card(
-    id="deadlocked-1f1b",
-    chapter="10",
     title="A correct schedule that hangs",
     text=f"""Repair the function below: its 1F1B schedule is correct, and yet it hangs as soon as sends are not
 buffered.

@@ -1,12 +1,8 @@
-"""Card of interleaved-rows: several chunks per rank."""
-
 from course_chapters.ch10.exercises.probes import rows_or_refusal
 from course_chapters.ch10.exercises.shared import GENERATORS, ROWS
 from course_grader.exercises import Card, Worth
 
 CARD = Card(
-    id="interleaved-rows",
-    chapter="10",
     title="Several chunks per rank",
     text=f"""Write `interleaved_rows(ranks, microbatches, chunks)`, the schedule of interleaved 1F1B. {ROWS} Now each
 rank holds `chunks` stages, two or more: stage s is on rank s mod `ranks`, and there are `ranks` · `chunks` stages in

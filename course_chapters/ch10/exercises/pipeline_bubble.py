@@ -1,5 +1,3 @@
-"""Card of pipeline-bubble: how much of the time is idle?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -25,8 +23,6 @@ def _vary_bubble(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="pipeline-bubble",
-    chapter="10",
     title="How much of the time is idle?",
     text="""The number of micro-batches determines the bubble. Write the bubble as a function of that number, and write
 the inverse function. GPipe or 1F1B runs `microbatches` micro-batches through stages that all take equally long. The

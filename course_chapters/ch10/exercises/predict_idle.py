@@ -1,5 +1,3 @@
-"""Card of predict-idle: prediction: idle GPU-days."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -18,8 +16,6 @@ def _vary_idle(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="predict-idle",
-    chapter="10",
     title="Prediction: idle GPU-days",
     text="""Predict how many GPU-days the bubble costs. {{gpus:int}} GPUs train for {{days}} days. The model is divided
 into {{stages}} equal stages, and each pipeline runs 1F1B with {{microbatches}} micro-batches a step. Communication

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_grader.exercises.point_to_point import PointToPoint
 from course_grader.exercises.probes import unless_open
 
+if TYPE_CHECKING:
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
+
 MOST = 20_000  # operations that may come back; exercises ask for a few hundred
 
 
-def _rows(answer: Callable[..., object], sizes: tuple[object, ...]) -> Any:
+def _rows(answer: Callable[..., object], sizes: tuple[object, ...]) -> object:
     """The rows for these sizes; only a count where there are far too many operations."""
     given = answer(*sizes)
     given = getattr(given, "rows", given)  # a schedule of the library
@@ -21,18 +25,18 @@ def _rows(answer: Callable[..., object], sizes: tuple[object, ...]) -> Any:
     return given
 
 
-def rows(answer: Any, case: Any, comm: Any = None) -> Any:
+def rows(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The rows that the answer makes of the case's sizes."""
     return _rows(answer, case.args)
 
 
-def one_of_three(answers: Any, case: Any, comm: Any = None) -> Any:
+def one_of_three(answers: tuple[Answer, ...], case: Case, comm: Comm | None = None) -> object:
     """The rows of one of several functions; its index comes first among the arguments."""
     which, *sizes = case.args
     return unless_open(which, lambda: _rows(answers[which], tuple(sizes)))
 
 
-def rows_or_refusal(answer: Any, case: Any, comm: Any = None) -> Any:
+def rows_or_refusal(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The rows, or the message of a ValueError."""
     try:
         return _rows(answer, case.args)
@@ -40,7 +44,7 @@ def rows_or_refusal(answer: Any, case: Any, comm: Any = None) -> Any:
         return {"refused": str(error)[:200]}
 
 
-def one_f_one_b(answer: Any, case: Any, comm: Any = None) -> Any:
+def one_f_one_b(answer: Answer, case: Case, comm: Comm) -> object:
     """What a rank's one stage reports after 1F1B; `case.args = (description, this rank's stages)`."""
     from course_chapters.ch10.exercises.work import Work
 
@@ -56,7 +60,7 @@ def one_f_one_b(answer: Any, case: Any, comm: Any = None) -> Any:
     return work.report()
 
 
-def any_schedule(answer: Any, case: Any, comm: Any = None) -> Any:
+def any_schedule(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """What a rank's stages report after the schedule; `case.args = (description, this rank's stages)`."""
     from course_chapters.ch10.exercises.work import Work
 

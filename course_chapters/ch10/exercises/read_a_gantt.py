@@ -1,5 +1,3 @@
-"""Card of read-a-gantt: which schedule was that?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -19,8 +17,6 @@ NAMES: Mapping[str, str] = {
 
 
 CARD = Card(
-    id="read-a-gantt",
-    chapter="10",
     title="Which schedule was that?",
     text=f"""A profiler shows which rank did what and when, but not the schedule. Write `read(spans)`. `spans` is a list
 of `(rank, start, end, kind, microbatch)` of one step, in **no** order; kinds are `"forward"`, `"backward"`,

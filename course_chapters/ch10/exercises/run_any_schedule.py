@@ -1,13 +1,9 @@
-"""Card of run-any-schedule: run any schedule."""
-
 from course_chapters.ch10.exercises.probes import any_schedule
 from course_chapters.ch10.exercises.shared import CALLS, WORK
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 
 CARD = Card(
-    id="run-any-schedule",
-    chapter="10",
     title="Run any schedule",
     text=f"""Write `run_rows(comm, rows, homes, forward, backward, empty)`, one function that runs any schedule, because
 a schedule is data. `rows[rank]` lists a rank's operations in order, each `("F", stage, microbatch)` or

@@ -1,5 +1,3 @@
-"""Card of schedule-validator: what is wrong with it?"""
-
 from collections.abc import Mapping
 
 from course_chapters.ch10.exercises.shared import ROWS
@@ -26,8 +24,6 @@ COMPLAINTS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="schedule-validator",
-    chapter="10",
     title="What is wrong with it?",
     text=f"""Write `complaint(rows, microbatches, limit)`, which says what is wrong with a schedule. An autograder that
 compared a learner's schedule with the right one, entry by entry, passed an empty list.

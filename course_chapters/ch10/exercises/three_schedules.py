@@ -1,5 +1,3 @@
-"""Card of three-schedules: three schedules from their rules."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch10.exercises.probes import one_of_three
@@ -9,8 +7,6 @@ from course_grader.exercises import Card, Worth
 DRAINS: Mapping[str, str] = {"first": "in the order of the forwards", "last": "in the reverse order of the forwards"}
 
 CARD = Card(
-    id="three-schedules",
-    chapter="10",
     title="Three schedules from their rules",
     text=f"""Write three generators that return the rows of a schedule from its sizes; every later exercise runs such
 rows. {ROWS} Stage s is on rank s. Each stage runs the forward and the backward of every micro-batch once. A forward

@@ -1,11 +1,7 @@
-"""Card of uneven-layers: layers that differ."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import ListOf, Number
 
 CARD = Card(
-    id="uneven-layers",
-    chapter="10",
     title="Layers that differ",
     text="""Write `cut_layers(costs, stages)`, which divides unequal layers into stages so that the slowest stage takes
 as little time as possible: it sets the pace of the whole pipeline. An embedding costs little, and a head with a large

@@ -1,7 +1,5 @@
 """Real stages for chapter 10's exercises: small layers whose forward and backward take virtual time and are counted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

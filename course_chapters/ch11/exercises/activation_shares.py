@@ -1,13 +1,9 @@
-"""Card of activation-shares: what is left of a layer's activations?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Number, Rows
 from course_grader.exercises.snippets import CLOSE
 
 CARD = Card(
-    id="activation-shares",
-    chapter="11",
     title="What is left of a layer's activations?",
     text=f"""Write `bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel)`: the bytes of activations that one rank
 keeps of one layer. The function shows what each form of parallelism divides.

@@ -1,5 +1,3 @@
-"""Card of audit-context: audit: what does sharing a sequence save?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 
@@ -26,8 +24,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-context",
-    chapter="11",
     title="Audit: what does sharing a sequence save?",
     text=f"""Here are eight published statements about sequence and context parallelism. Recompute each for the case in
 brackets, then judge it. You may use the library's costs.

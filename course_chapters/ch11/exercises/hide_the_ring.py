@@ -1,5 +1,3 @@
-"""Card of hide-the-ring: when does the ring cost nothing?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -13,8 +11,6 @@ SEEN: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="hide-the-ring",
-    chapter="11",
     title="When does the ring cost nothing?",
     text="""Write `fewest_tokens(flops, bandwidth, latency, heads, kv_heads, width)`: the smallest number of tokens per
 rank at which attention to one block takes at least as long as the transfer of the next one, so that the transfer hides.

@@ -1,12 +1,8 @@
-"""Card of mean-over-the-mesh: one mean over data and context ranks."""
-
 from course_chapters.ch11.exercises.probes import averaged
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, PerRank, Tensor
 
 CARD = Card(
-    id="mean-over-the-mesh",
-    chapter="11",
     title="One mean over data and context ranks",
     text="""Write `mean_gradients(dp, cp, gradients, tokens)`. Ranks of a context-parallel group hold parts of the same
 sequences, and data-parallel replicas hold other sequences. The gradient of a step is that of the mean loss over all

@@ -1,12 +1,8 @@
-"""Card of merge-partial-attention: merge attention over parts of the keys."""
-
 from course_chapters.ch11.exercises.probes import merged
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf
 
 CARD = Card(
-    id="merge-partial-attention",
-    chapter="11",
     title="Merge attention over parts of the keys",
     text="""Write `merge_parts(parts)`, which combines attention over several sets of keys into attention over all of
 them. It is the step that lets a rank process one block of keys and values at a time.

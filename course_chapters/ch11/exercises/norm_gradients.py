@@ -1,12 +1,8 @@
-"""Card of norm-gradients: find the bug: norm weights that learn too slowly."""
-
 from course_chapters.ch11.exercises.probes import synced
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import DictOf, PerRank
 
 CARD = Card(
-    id="norm-gradients",
-    chapter="11",
     title="Find the bug: norm weights that learn too slowly",
     text="""Repair `sync_gradients`, which runs after every backward pass in a tensor-parallel group with sequence
 parallelism. Transformer Engine leaves this step to the training loop (*NVIDIA/TransformerEngine, issue 435, September

@@ -1,11 +1,7 @@
-"""Card of predict-causal-balance: predict: what do contiguous parts cost?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
 
 CARD = Card(
-    id="predict-causal-balance",
-    chapter="11",
     title="Predict: what do contiguous parts cost?",
     text="""Predict the busiest rank's work as a multiple of the mean over all ranks. {{ranks}} ranks share one sequence
 in contiguous parts, and attention is causal.

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_grader.exercises.probes import unless_open
+
+if TYPE_CHECKING:
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
 
 MEASURED = "measured"  # a mask's options may hold it: the most bytes alive come back as well
 # they may hold (times, columns): tables so many times as wide, made here, of whose results some columns come back
@@ -13,13 +17,13 @@ WEIGHED = "weighed"
 REFUSED = "ValueError: "
 
 
-def mask(name: str, options: Any) -> Callable[[Any, Any], Any]:
+def mask(name: str, options: Any) -> Callable[[object, object], Any]:
     """The function `visible(query_positions, key_positions)` of a mask: a bool for every pair.
 
     `options` holds the "window" in tokens, or the "documents", an id for each position of the whole sequence.
     """
 
-    def visible(queries: Any, keys: Any) -> Any:
+    def visible(queries: Any, keys: Any) -> object:
         behind = queries[:, None] - keys[None, :]
         if name == "window":
             return (behind >= 0) & (behind < options["window"])
@@ -52,12 +56,12 @@ def shared(results: Any, given: Any) -> bool:
     return any(hasattr(one, "untyped_storage") and one.untyped_storage().data_ptr() in taken for one in results)
 
 
-def copies(tensors: Any) -> list[Any]:
+def copies(tensors: Any) -> list[object]:
     """Copies for `changed` to compare with."""
     return [one.nan_to_num(7.5).clone() if one.is_floating_point() else one.clone() for one in tensors]
 
 
-def _ring(answer: Any, comm: Any, names: tuple[str, ...], given: Any, positions: Any, masked: Any) -> Any:
+def _ring(answer: Answer, comm: Comm, names: tuple[str, ...], given: Any, positions: Any, masked: Any) -> object:
     from course_grader.exercises.point_to_point import PointToPoint
     from course_lib.model.accounting import Accounting
 
@@ -78,7 +82,7 @@ def _ring(answer: Any, comm: Any, names: tuple[str, ...], given: Any, positions:
     return {**dict(zip(names, got, strict=True)), "peak": peak, "touched": touched}
 
 
-def _weighed(answer: Any, comm: Any, names: tuple[str, ...], given: Any, positions: Any, masked: Any) -> Any:
+def _weighed(answer: Answer, comm: Comm, names: tuple[str, ...], given: Any, positions: Any, masked: Any) -> object:
     """Some columns of each result on wide tables: q is scaled so that the scores stay, and so is the gradient of
     out."""
     from course_grader.exercises.point_to_point import PointToPoint
@@ -95,20 +99,20 @@ def _weighed(answer: Any, comm: Any, names: tuple[str, ...], given: Any, positio
     return {name: each[..., columns] if each.ndim == 3 else each for name, each in zip(names, got, strict=True)}
 
 
-def ring(answer: Any, case: Any, comm: Any = None) -> Any:
+def ring(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """A rank's output and log-sums; `case.args = (positions of all ranks, (mask, options), q, k, v)`."""
     positions, masked, *given = case.args
     return _ring(answer, comm, ("out", "log_sum"), given, positions, masked)
 
 
-def ring_backward(answer: Any, case: Any, comm: Any = None) -> Any:
+def ring_backward(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """A rank's three gradients; `case.args = (positions of all ranks, (mask, options), q, k, v, out, log_sum, gradient
     of out)`."""
     positions, masked, *given = case.args
     return _ring(answer, comm, ("dq", "dk", "dv"), given, positions, masked)
 
 
-def merged(answer: Any, case: Any, comm: Any = None) -> Any:
+def merged(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The merged pair, and whether a part was changed; `case.args = (parts,)`."""
     (parts,) = case.args
     flat = [tensor for part in parts for tensor in part]
@@ -117,7 +121,7 @@ def merged(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"merged": result, "touched": changed(flat, before)}
 
 
-def exchanged(answers: Any, case: Any, comm: Any = None) -> Any:
+def exchanged(answers: tuple[Answer, ...], case: Case, comm: Comm | None = None) -> object:
     """What one of the functions returns, or the text of its ValueError;
     `case.args = (which function, lengths, further arguments, x)`."""
     which, lengths, more, x = case.args
@@ -129,7 +133,7 @@ def exchanged(answers: Any, case: Any, comm: Any = None) -> Any:
     return {"x": got, "touched": counts != list(lengths) or changed([x], before)}
 
 
-def batch(answer: Any, case: Any, comm: Any = None) -> Any:
+def batch(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """A rank's inputs, targets and positions, and whether an argument was changed;
     `case.args = (tokens, documents, indices)`."""
     before = copies(case.args)
@@ -137,7 +141,7 @@ def batch(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"batch": result, "touched": changed(case.args, before)}
 
 
-def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
+def averaged(answer: Answer, case: Case, comm: Comm) -> object:
     """A rank's mean gradients; `case.args = (groups of dp, groups of cp, tokens of this rank, its gradients)`."""
     dp_groups, cp_groups, tokens, gradients = case.args
     dp, cp = (
@@ -152,7 +156,7 @@ def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"gradients": list(got), "touched": touched, "shared": shared(got, gradients)}
 
 
-def synced(answer: Any, case: Any, comm: Any = None) -> Any:
+def synced(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """A rank's weights after some steps; `case.args = (kinds by name, rate, weights by name, gradients by step)`."""
     kinds, rate, weights, steps = case.args
     weights = {name: tensor.clone() for name, tensor in weights.items()}
@@ -164,7 +168,7 @@ def synced(answer: Any, case: Any, comm: Any = None) -> Any:
     return weights
 
 
-def halo(answer: Any, case: Any, comm: Any = None) -> Any:
+def halo(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The keys and values that a rank's queries see; `case.args = (lengths, window, k, v)`."""
     from course_grader.exercises.point_to_point import PointToPoint
 

@@ -1,5 +1,3 @@
-"""Card of ring-attention: ring attention."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch11.exercises.probes import ring
@@ -14,8 +12,6 @@ ROUTES: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="ring-attention",
-    chapter="11",
     title="Ring attention",
     text="""Write `ring_forward(comm, q, k, v, positions, visible)`. Each rank holds some tokens of a sequence; keys and
 values travel around the ring, so that no rank ever holds the sequence. Return `(out, log_sum)` for this rank's queries.

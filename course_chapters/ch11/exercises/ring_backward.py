@@ -1,5 +1,3 @@
-"""Card of ring-backward: gradients of keys and values travel home."""
-
 from course_chapters.ch11.exercises.probes import ring_backward
 from course_chapters.ch11.exercises.shared import ATTENTION
 from course_grader.exercises import Card, Worth
@@ -7,8 +5,6 @@ from course_grader.exercises.point_to_point import ALLOWED
 from course_grader.exercises.result_schema import Anything, DictOf, Maybe, Number, PerRank, Tensor
 
 CARD = Card(
-    id="ring-backward",
-    chapter="11",
     title="Gradients of keys and values travel home",
     text="""Write `ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible)`, the backward pass of ring
 attention. It returns `(dq, dk, dv)` of this rank's tensors. Every rank contributes to the gradient of every block.

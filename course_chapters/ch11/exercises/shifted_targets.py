@@ -1,5 +1,3 @@
-"""Card of shifted-targets: find the bug: a target lost at every cut."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch11.exercises.probes import batch
@@ -12,8 +10,6 @@ POSITIONS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="shifted-targets",
-    chapter="11",
     title="Find the bug: a target lost at every cut",
     text="""Repair `local_batch`, which prepares one rank's tokens. It shifts the targets after the cut: a data collator
 did so with zig-zag parts (*NVIDIA-BioNeMo/bionemo-recipes, pull request 1449, February 2026*), and a loss function with

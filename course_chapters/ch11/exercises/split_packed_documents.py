@@ -1,12 +1,8 @@
-"""Card of split-packed-documents: balance a pack of documents."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import ListOf, Number, Rows
 
 CARD = Card(
-    id="split-packed-documents",
-    chapter="11",
     title="Balance a pack of documents",
     text="""Write `split_pack(lengths, ranks)`, which spreads a pack of documents over ranks. Attention stays within a
 document, so equal numbers of tokens are not equal work: a long document costs more per token than a short one.

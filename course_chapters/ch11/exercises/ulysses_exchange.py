@@ -1,12 +1,8 @@
-"""Card of ulysses-exchange: from tokens to heads and back."""
-
 from course_chapters.ch11.exercises.probes import exchanged
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, PerRank
 
 CARD = Card(
-    id="ulysses-exchange",
-    chapter="11",
     title="From tokens to heads and back",
     text="""Write the two exchanges of Ulysses. Between them, each rank has all tokens of some heads, and any attention
 function works unchanged.

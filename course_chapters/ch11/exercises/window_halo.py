@@ -1,13 +1,9 @@
-"""Card of window-halo: a sliding window needs only neighbors."""
-
 from course_chapters.ch11.exercises.probes import halo
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 from course_grader.exercises.result_schema import Anything, DictOf, PerRank, Tensor
 
 CARD = Card(
-    id="window-halo",
-    chapter="11",
     title="A sliding window needs only neighbors",
     text="""Write `window_keys(comm, k, v, lengths, window)`, which fetches the keys and values that this rank's queries
 see through a sliding window. With a window, the whole ring is not needed: most ranks never see each other's keys.

@@ -1,5 +1,3 @@
-"""Card of zig-zag-positions: give every rank the same work."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -14,8 +12,6 @@ DEALT: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="zig-zag-positions",
-    chapter="11",
     title="Give every rank the same work",
     text="""Write two functions. The first spreads a sequence over ranks so that causal attention takes all of them
 about the same time; the second measures how well that succeeds.

@@ -1,5 +1,3 @@
-"""Card of audit-meshes: audit: do the degrees multiply?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 from course_lib.estimate.units import GB
@@ -25,8 +23,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-meshes",
-    chapter="13",
     title="Audit: do the degrees multiply?",
     text=f"""Here are eight published statements about meshes and layouts. Recompute each for the case in brackets, then
 judge it. You may use the library.

@@ -1,5 +1,3 @@
-"""Card of batch-on-mesh: how many micro-batches does a mesh need?"""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,8 +23,6 @@ def _run(row: tuple[int, ...]) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="batch-on-mesh",
-    chapter="13",
     title="How many micro-batches does a mesh need?",
     text="""A step trains on a fixed number of sequences, whatever mesh runs it. Find out how that batch is divided on a
 mesh with the axes dp, pp, cp and tp. Write two functions:

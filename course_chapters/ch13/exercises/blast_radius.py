@@ -1,5 +1,3 @@
-"""Card of blast-radius: which ranks wait for a hung one?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -14,8 +12,6 @@ NEXT: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="blast-radius",
-    chapter="13",
     title="Which ranks wait for a hung one?",
     text="""One rank hangs just before the operations of a step. Write `stalled(sizes, rank, waits)`, which returns
 the sorted list of all ranks that are stuck in the end, the hung rank included.

@@ -1,5 +1,3 @@
-"""Card of cheapest-layout: the best layout under a limit."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch13.exercises.probes import searched
@@ -14,8 +12,6 @@ GOALS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="cheapest-layout",
-    chapter="13",
     title="The best layout under a limit",
     text="""Write `cheapest(cluster, model, steps, limit, evaluate)`, a small planner: it searches all layouts and
 returns the best one as a dictionary with `gpus`, `tp`, `pp` and `micro`, or `None` if no layout is allowed. The best

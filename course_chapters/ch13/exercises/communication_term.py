@@ -1,5 +1,3 @@
-"""Card of communication-term: the communication term of a step."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -13,8 +11,6 @@ REDUCED: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="communication-term",
-    chapter="13",
     title="The communication term of a step",
     text="""Write `communication_seconds(model, layout, wires)`, the term that a planner adds to the compute time of a
 step. It returns the seconds that one GPU communicates on each axis, as a dictionary with `tp`, `cp`, `pp` and `dp`.

@@ -1,12 +1,8 @@
-"""Card of crossed-wires: which wire does a group cross?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything, Maybe, Rows
 
 CARD = Card(
-    id="crossed-wires",
-    chapter="13",
     title="Which wire does a group cross?",
     text="""Write `widest_level(sizes, axis, levels)`. A collective is as slow as the widest level of the cluster that
 it crosses, so find that level for an axis.

@@ -1,5 +1,3 @@
-"""Card of mesh-coordinates: ranks, coordinates and groups."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -16,8 +14,6 @@ FASTEST: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="mesh-coordinates",
-    chapter="13",
     title="Ranks, coordinates and groups",
     text="""Write the map between ranks and mesh coordinates, and list the groups of an axis. A mesh is a dictionary
 from axis to size, in order. {{means}}.

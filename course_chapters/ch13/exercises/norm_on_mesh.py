@@ -1,12 +1,8 @@
-"""Card of norm-on-mesh: one norm for any mesh."""
-
 from course_chapters.ch13.exercises.probes import mesh_run
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, PerRank
 
 CARD = Card(
-    id="norm-on-mesh",
-    chapter="13",
     title="One norm for any mesh",
     text="""Write `mesh_norm(comm, sizes, parts)`, which clipping needs: the {{power}}-norm of all gradients of the
 model, (Σ |g|^{{power}})^(1/{{power}}), on a mesh with any axes. A trainer that summed over all ranks counted replicated

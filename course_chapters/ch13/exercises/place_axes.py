@@ -1,5 +1,3 @@
-"""Card of place-axes: which axis on which wire?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -15,8 +13,6 @@ LEAST: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="place-axes",
-    chapter="13",
     title="Which axis on which wire?",
     text="""Write `best_order(sizes, sent, per_server, inside, across)`, which decides where each axis of a mesh goes.
 It returns the list of all axes, in an order with {{means}}.

@@ -1,5 +1,3 @@
-"""Card of predict-swapped-axes: prediction: what does the wrong order cost?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -19,8 +17,6 @@ def _vary_swapped(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="predict-swapped-axes",
-    chapter="13",
     title="Prediction: what does the wrong order cost?",
     text="""Predict the cost of placing two axes of a mesh in the wrong order. A model of {{billions}}B parameters
 ({{layers}} layers, hidden {{hidden}}) trains on 64 H100s in 8 servers with tp = 8 and dp = 8. Each replica processes

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
 
 CHANGED = "an argument was changed"
 
 
-def mesh_run(answer: Any, case: Any, comm: Any = None) -> Any:
+def mesh_run(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """What a rank gets back for the case's arguments, or CHANGED where it wrote to one of its tensors."""
     import torch
 
@@ -53,7 +57,7 @@ def why_invalid(cluster: Any, model: Any, layout: Any) -> str:
     return ""
 
 
-def measured(spec: Any, cluster: Any, model: Any, layout: Any) -> tuple[float, int]:
+def measured(spec: Any, cluster: object, model: Any, layout: Any) -> tuple[float, int]:
     """Seconds of a step, in 64ths so that sums are exact, and bytes on a GPU; with a scatter that no rule of thumb
     foresees."""
     gpus, tp, pp, micro = layout
@@ -66,11 +70,11 @@ def measured(spec: Any, cluster: Any, model: Any, layout: Any) -> tuple[float, i
     return seconds, round(held)
 
 
-def searched(answer: Any, case: Any, comm: Any = None) -> Any:
+def searched(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The layout that a search returns; `case.args = (cluster, model, steps, limit, spec)`."""
     cluster, model, steps, limit, spec = case.args
 
-    def evaluate(gpus: Any, tp: Any, pp: Any, micro: Any) -> tuple[float, int]:
+    def evaluate(gpus: object, tp: object, pp: object, micro: object) -> tuple[float, int]:
         layout = gpus, tp, pp, micro
         if any(type(each) is not int or each < 1 for each in layout):
             raise ValueError(f"evaluate: sizes are whole numbers from 1, not {layout}.")

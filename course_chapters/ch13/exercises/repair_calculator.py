@@ -1,12 +1,8 @@
-"""Card of repair-calculator: find the bugs: a calculator with five defects."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything, Rows
 
 CARD = Card(
-    id="repair-calculator",
-    chapter="13",
     title="Find the bugs: a calculator with five defects",
     text="""Repair `estimate`, which returns the bytes of one GPU by purpose. A public calculator had these five defects
 (*EleutherAI/cookbook, calc/calc_transformer_mem.py*); each of them changes where a model seems to fit.

@@ -1,5 +1,3 @@
-"""Card of shared-adapter: two groups share an adapter."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -13,8 +11,6 @@ SHARING: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="shared-adapter",
-    chapter="13",
     title="Two groups share an adapter",
     text="""Two axes of a mesh often send over one network adapter at the same time. Write
 `finish_times(transfers, bandwidth)`, which returns the second at which each transfer ends, as a list in the order of

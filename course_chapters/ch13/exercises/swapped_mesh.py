@@ -1,12 +1,8 @@
-"""Card of swapped-mesh: find the bug: a mesh that is right on four ranks."""
-
 from course_chapters.ch13.exercises.probes import mesh_run
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, PerRank
 
 CARD = Card(
-    id="swapped-mesh",
-    chapter="13",
     title="Find the bug: a mesh that is right on four ranks",
     text="""Repair `on_mesh(comm, tp_size, x, gradient)`. It builds the groups of a mesh (dp, tp) on `comm`, the
 communicator of all ranks. Then it returns the pair (`x` summed over the rank's tensor-parallel group, `gradient`

@@ -1,12 +1,8 @@
-"""Card of atomic-checkpoint: a checkpoint that survives the crash."""
-
 from course_chapters.ch14.exercises.disk import crashed
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf
 
 CARD = Card(
-    id="atomic-checkpoint",
-    chapter="14",
     title="A checkpoint that survives the crash",
     text="""Write `save(disk, step, data)` and `load(disk)` for a disk that may lose power at any moment.
 

@@ -1,5 +1,3 @@
-"""Card of audit-faults: audit: what was printed about failures."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 
@@ -26,8 +24,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-faults",
-    chapter="14",
     title="Audit: what was printed about failures",
     text=f"""Here are eight published statements about failures and checkpoints. Recompute each for the case in
 brackets, then judge it. You may use the library.

@@ -1,13 +1,9 @@
-"""Card of blame-the-rank: which rank hangs the job?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import ListOf, Maybe, Number, Rows, TupleOf, Word
 
 CARD = Card(
-    id="blame-the-rank",
-    chapter="14",
     title="Which rank hangs the job?",
     text="""Find the rank that hangs a job. Every rank's flight recorder lists the collectives that it has entered.
 Write `blame(groups, records)`:

@@ -1,5 +1,3 @@
-"""Card of checkpoint-interval: how often to save."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -12,8 +10,6 @@ RESTARTS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="checkpoint-interval",
-    chapter="14",
     title="How often to save",
     text="""Find out how often a job should save. It repeats one segment: `interval` seconds of work, then a checkpoint
 that stops the job for `save` seconds. Failures strike at random, on average every `mtbf` seconds, during work and saves

@@ -1,7 +1,5 @@
 """A disk that forgets what was not synced: what `atomic-checkpoint` writes to, and the crashes that it must survive."""
 
-from __future__ import annotations
-
 import hashlib
 import zlib
 from contextlib import suppress

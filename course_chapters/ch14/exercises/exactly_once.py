@@ -1,5 +1,3 @@
-"""Card of exactly-once: every sample exactly once."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch14.exercises.probes import sampled
@@ -12,8 +10,6 @@ BATCHES: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="exactly-once",
-    chapter="14",
     title="Every sample exactly once",
     text="""Write `take(order, consumed, batch, rank, ranks)`: the ids that this rank reads in the next step. A job may
 lose a node, go on with fewer ranks, and later grow again. Every sample must still be read exactly once per epoch, and

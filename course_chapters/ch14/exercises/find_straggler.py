@@ -1,13 +1,9 @@
-"""Card of find-straggler: who slows everybody down?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf, Word
 
 CARD = Card(
-    id="find-straggler",
-    chapter="14",
     title="Who slows everybody down?",
     text="""Ranks meet in every step, so all of them show the same step time. Find the one that makes the others wait.
 Write `straggler(compute, data, wait)`. Each argument is a list of steps, and each step a list with the seconds of every

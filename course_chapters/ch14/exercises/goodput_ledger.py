@@ -1,5 +1,3 @@
-"""Card of goodput-ledger: where did the week go?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -9,8 +7,6 @@ from course_grader.exercises.result_schema import Anything, Rows
 UNITS: Mapping[str, str] = {"seconds": "seconds", "shares": "shares of the whole time"}
 
 CARD = Card(
-    id="goodput-ledger",
-    chapter="14",
     title="Where did the week go?",
     text="""Write `ledger(log)`. It reads the log of a job and returns a dictionary with {{means}}: `"work"`, `"lost"`,
 `"save"` and `"restart"`. They sum to the whole time from `"start"` to `"end"`.

@@ -1,13 +1,9 @@
-"""Card of hours-between-failures: from a log to your own cluster."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Number, Rows
 
 CARD = Card(
-    id="hours-between-failures",
-    chapter="14",
     title="From a log to your own cluster",
     text="""Write two functions that scale the failures of one job, counted in a published log, to a job of another
 size:

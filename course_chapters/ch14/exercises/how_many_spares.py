@@ -1,13 +1,9 @@
-"""Card of how-many-spares: how many spare nodes?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Number, Rows
 
 CARD = Card(
-    id="how-many-spares",
-    chapter="14",
     title="How many spare nodes?",
     text="""Find out how many spare nodes a job needs. It uses `servers` nodes at once. Each node, spare or not,
 breaks on average after `mtbf` hours of operation, and its repair takes `repair` hours on average. At any moment it is

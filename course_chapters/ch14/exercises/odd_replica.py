@@ -1,13 +1,9 @@
-"""Card of odd-replica: which replica has another gradient?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.result_schema import ListOf, Maybe, Number, PerRank
 from course_grader.exercises.snippets import functions
 
 CARD = Card(
-    id="odd-replica",
-    chapter="14",
     title="Which replica has another gradient?",
     text="""Find the rank that computed a wrong bit. After the all-reduce, all replicas should hold the same gradient,
 so they compare short digests of it: whole gradients would take as long as a second all-reduce.

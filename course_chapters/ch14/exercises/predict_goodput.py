@@ -1,5 +1,3 @@
-"""Card of predict-goodput: prediction: what do failures cost?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +12,6 @@ def _vary_goodput(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="predict-goodput",
-    chapter="14",
     title="Prediction: what do failures cost?",
     text="""Predict how much time a job loses to failures and checkpoints. It fails every {{hours}} hours on average. A
 checkpoint stops it for {{save}} seconds, and a restart takes {{restart}} minutes. The job saves at the best interval.

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import copy
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_grader.exercises.values import is_number
+
+if TYPE_CHECKING:
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
 
 
 class Trainer:
@@ -55,7 +59,7 @@ class Trainer:
                 average.lerp_(p, 0.1)
         return loss.item()
 
-    def seen(self, steps: int) -> list[Any]:
+    def seen(self, steps: int) -> list[object]:
         """The losses of so many further steps, then the weights, the average, the scale and the position."""
         losses = [self.step() for _ in range(steps)]
         weights = [each.detach().clone() for each in self.model.state_dict().values()]
@@ -65,7 +69,7 @@ class Trainer:
 STRANGE = 12345  # the seed of the process that resumes
 
 
-def resumed(answers: Any, case: Any, comm: Any = None) -> Any:
+def resumed(answers: tuple[Answer, ...], case: Case, comm: Comm | None = None) -> object:
     """What the learner's `snapshot` and `restore` lead to, as `Trainer.seen` tells it, or what keeps them from it.
 
     `case.args = (seed, samples, batch, steps before the snapshot, steps while it is written, steps after)`. The
@@ -112,7 +116,7 @@ def order_of(seed: int, samples: int) -> Any:
     return order
 
 
-def sampled(answer: Any, case: Any, comm: Any = None) -> Any:
+def sampled(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """What each rank reads in each step of a run whose ranks change: a list of steps, each (ids by rank, samples used
     up, whether a list of `order` was changed).
 
@@ -120,7 +124,7 @@ def sampled(answer: Any, case: Any, comm: Any = None) -> Any:
     of their own.
     """
     seed, samples, batch, phases, consumed = case.args
-    drawn, kept, told = order_of(seed, samples), dict[Any, list[int]](), []
+    drawn, kept, told = order_of(seed, samples), dict[object, list[int]](), []
 
     def order(epoch: int) -> list[int]:
         return kept[epoch] if epoch in kept else kept.setdefault(epoch, drawn(epoch))
@@ -161,7 +165,7 @@ class Job:
         """A new process: the weights and the generator begin anew, and the disk stays."""
         import random
 
-        self.weights: list[Any] = []
+        self.weights: list[object] = []
         self._coin = random.Random(self._seed)
 
     def shuffled(self) -> list[int]:
@@ -182,12 +186,12 @@ class Job:
         self._disk = copy.deepcopy(checkpoint)
         self.saves.append(len(self.weights))
 
-    def load(self) -> Any:
+    def load(self) -> object:
         """The checkpoint, or None."""
         return copy.deepcopy(self._disk)
 
 
-def survived(answer: Any, case: Any, comm: Any = None) -> Any:
+def survived(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The updates in the final weights, how many were made in all, and after how many updates each save came.
 
     `case.args = (seed, batches of an epoch, steps between saves, steps, calls of `update` that kill the job)`. A call 0
@@ -211,7 +215,7 @@ def survived(answer: Any, case: Any, comm: Any = None) -> Any:
 LONG_RUN = 2000  # losses from which on it is measured what a guard keeps
 
 
-def guarded(answer: Any, case: Any, comm: Any = None) -> Any:
+def guarded(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """What a guard says of each loss; `case.args = (window, factor, patience, losses)`. The last word of a long run is
     "grows" where it keeps them."""
     window, factor, patience, losses = case.args

@@ -1,5 +1,3 @@
-"""Card of repair-resume: it resumes, but not the same run."""
-
 from course_chapters.ch14.exercises.probes import survived
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
@@ -23,8 +21,6 @@ def train(job, steps):
 ```"""
 
 CARD = Card(
-    id="repair-resume",
-    chapter="14",
     title="It resumes, but not the same run",
     text=f"""Repair this loop: it runs to the end and resumes after every kill, but the weights are wrong. Its bugs are
 real ones: the epoch is computed from a step that was already counted (*NovaSky-AI/SkyRL, pull request 589, 2025*), the

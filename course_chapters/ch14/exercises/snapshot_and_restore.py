@@ -1,5 +1,3 @@
-"""Card of snapshot-and-restore: resume bit for bit."""
-
 from course_chapters.ch14.exercises.probes import resumed
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
@@ -8,8 +6,6 @@ from course_grader.exercises.result_schema import Anything, DictOf, ListOf
 RUN = ListOf(Anything("a part of the run"), length=5)
 
 CARD = Card(
-    id="snapshot-and-restore",
-    chapter="14",
     title="Resume bit for bit",
     text="""Write two functions, so that a restored training takes exactly the steps that the first one would have
 taken:

@@ -1,5 +1,3 @@
-"""Card of spike-guard: skip it, or roll back?"""
-
 from collections.abc import Mapping
 
 from course_chapters.ch14.exercises.probes import guarded
@@ -13,8 +11,6 @@ RULES: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="spike-guard",
-    chapter="14",
     title="Skip it, or roll back?",
     text="""Write the class `SpikeGuard(window, factor, patience)`. For each loss, `see(loss)` returns `"go"`, `"skip"`
 or `"rollback"` before the update is made.

@@ -1,5 +1,3 @@
-"""Card of audit-runs: audit: would these numbers pass your gates?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 
@@ -27,8 +25,6 @@ ITEMS = (
 _TABLE = table(ITEMS).replace("$", "\\$")  # dollars, no formula
 
 CARD = Card(
-    id="audit-runs",
-    chapter="15",
     title="Audit: would these numbers pass your gates?",
     text=f"""Here are nine statements about real runs. Recompute each from the numbers in brackets and from data sheets
 (`facts.device(name).dense_flops`), then judge it.

@@ -1,5 +1,3 @@
-"""Card of bus-above-line: faster than the wire."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of
@@ -18,8 +16,6 @@ CAUSES: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="bus-above-line",
-    chapter="15",
     title="Faster than the wire",
     text=f"""Write `explain(report)`, which finds out why a bus bandwidth was reported that no wire can carry, such as
 480 GB/s over links of 450 GB/s (*NVIDIA/nccl-tests, pull request 239, July 2024*) or 600 Gbit/s with network cards of

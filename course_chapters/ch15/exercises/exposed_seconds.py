@@ -1,5 +1,3 @@
-"""Card of exposed-seconds: exposed communication."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,8 +16,6 @@ def _copies(name: str) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="exposed-seconds",
-    chapter="15",
     title="Exposed communication",
     text="""Write `step_times(kernels, begin, end)`, which says how long a GPU computed, communicated and idled between
 `begin` and `end`. A profiler describes a step as kernels, `(kind, stream, start, end)` in seconds, in **any** order.

@@ -1,5 +1,3 @@
-"""Card of failure-zoo: who failed, and who only reports it."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -18,8 +16,6 @@ ZOO_WORDS: Mapping[str, tuple[str, str]] = {
 ZOO_ROWS = "\n".join(f'| `"{kind}"` | {what} | {step} |' for kind, (what, step) in ZOO_WORDS.items())
 RANK_OR_STEP = Maybe(Number(whole=True))
 CARD = Card(
-    id="failure-zoo",
-    chapter="15",
     title="Who failed, and who only reports it",
     text=f"""Write `what_happened(notes, exits)`, which returns `(kind, rank, step)` for a run on three or more ranks.
 The first error in a log is rarely the cause: the ranks that wait complain, and the rank that they wait for is silent.

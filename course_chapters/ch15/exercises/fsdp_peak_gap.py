@@ -1,5 +1,3 @@
-"""Card of fsdp-peak-gap: the peak of FSDP."""
-
 from typing import Any
 
 from course_chapters.ch15.exercises.work import fsdp_job, seen, sets_with
@@ -14,8 +12,6 @@ def _sharded(which: str) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="fsdp-peak-gap",
-    chapter="15",
     title="The peak of FSDP",
     text="""Add up everything that FSDP ever holds, and you get more than any run's peak: whole gradients appear while
 activations disappear. Write `fsdp_peak(job)`, which walks through the backward pass unit by unit, the last one first,

@@ -1,5 +1,3 @@
-"""Card of held-out-message: predict a message that was not measured."""
-
 from course_chapters.ch15.exercises.probes import sweeps
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
@@ -7,8 +5,6 @@ from course_grader.exercises.result_schema import DictOf, Number, Rows
 
 RATIOS = ("said", "others", "everything")  # what the probe brings back for a sweep: three ratios by size
 CARD = Card(
-    id="held-out-message",
-    chapter="15",
     title="Predict a message that was not measured",
     text="""Write `predict_seconds` and `held_out`, because the message that you care about is rarely among those that
 were measured. At some size the library switches its protocol or the data no longer fits into a cache, so a sweep has

@@ -1,5 +1,3 @@
-"""Card of honest-mfu: an honest MFU, or none."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of
@@ -32,8 +30,6 @@ _RUN = """| key | |
 | `"dense_flops"`, `"sparse_flops"` | FLOP/s of **one** device by dtype |"""
 
 CARD = Card(
-    id="honest-mfu",
-    chapter="15",
     title="An honest MFU, or none",
     text=f"""Write `honest_mfu(run)`, which computes the MFU from the raw steps of a log, or says why the log does not
 allow one. With the wrong peak, a log showed 104 % on an H100 (*karpathy/nanoGPT, pull request 464, March 2024*), and a

@@ -1,5 +1,3 @@
-"""Card of pipeline-peaks: two schedules, stage by stage."""
-
 from typing import Any
 
 from course_chapters.ch15.exercises.work import pipeline_job, seen, sets_with
@@ -17,8 +15,6 @@ def _pipelined(which: str) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="pipeline-peaks",
-    chapter="15",
     title="Two schedules, stage by stage",
     text="""Compute the peak memory of each pipeline stage under two schedules. GPipe runs all forwards before the first
 backward; 1F1B starts a backward as soon as it can. Their steps take equally long, but their memory differs. `job` is a

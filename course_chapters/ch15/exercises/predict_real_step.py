@@ -1,5 +1,3 @@
-"""Card of predict-real-step: prediction: a real step."""
-
 from course_chapters.ch15.exercises.work import setting
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
@@ -9,8 +7,6 @@ ASKED = "cpu4/fsdp"
 OTHERS = ("cpu4/ddp", "cpu4/hsdp", "cpu4/tp", "cpu2/ddp", "cpu2/fsdp", "cpu2/tp")
 
 CARD = Card(
-    id="predict-real-step",
-    chapter="15",
     title="Prediction: a real step",
     text="""Predict the time of one recorded step. The course's own tools ran a model of {{params:count}} parameters,
 with {{tokens:int}} tokens per step in {{bits}} bits and the layout `{{layout}}`, on {{ranks}} processes that share one

@@ -1,5 +1,3 @@
-"""Card of preflight-verdict: would you start a run on this machine?"""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,8 +33,6 @@ def _limits(*sound: Any) -> dict[str, Any]:
 
 LINE_ROWS = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in LINES.items())
 CARD = Card(
-    id="preflight-verdict",
-    chapter="15",
     title="Would you start a run on this machine?",
     text=f"""You pay for a machine from the first minute, and one bad GPU slows all the others. Write
 `preflight(machine, tp, limits)`, which gives a verdict on each line and one on the run. `machine` holds what a few

@@ -1,26 +1,32 @@
 """How chapter 15 calls its answers: held-out ratios beside own predictions, visits that take time, a training that runs
 again."""
 
+from __future__ import annotations
+
 import json
 import statistics
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_grader.exercises.probes import rows, unless_open
 from course_grader.exercises.values import copied
+
+if TYPE_CHECKING:
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
 
 VISIT = 40e-6  # s of virtual time that a visit takes: a few latencies
 RUNS = 4  # runs of a training that an answer may ask for
 
 
-def passed_round(answer: Any, case: Any, comm: Any = None) -> Any:
+def passed_round(answer: Answer, case: Case, comm: Comm) -> object:
     """The sum over all visits, the owners visited, and the caller's own block afterwards; `case.args = (block,)`."""
     from torch import Tensor
 
     from course_grader.exercises.point_to_point import PointToPoint
 
-    owners: list[Any] = []
+    owners: list[object] = []
 
-    def visit(block: Any, owner: Any) -> Any:
+    def visit(block: object, owner: object) -> object:
         if not isinstance(block, Tensor) or type(owner) is not int:
             raise ValueError(f"visit(block, owner) takes tensor and rank; got {type(block).__name__} and {owner!r}.")
         comm.compute(VISIT, label="visit")
@@ -32,12 +38,12 @@ def passed_round(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"total": total, "owners": owners, "block": block.clone()}
 
 
-def run_again(answer: Any, case: Any, comm: Any = None) -> Any:
+def run_again(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The answer's word for a training, and how often it ran it; `case.args = (results of each run, floor)`."""
     runs, floor = case.args
     asked: list[int] = []
 
-    def run() -> Any:
+    def run() -> object:
         if len(asked) == RUNS:
             raise ValueError(f"Each run costs time; this would be run {RUNS + 1} of one program.")
         asked.append(len(asked))
@@ -46,7 +52,7 @@ def run_again(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"word": answer(run, floor), "runs": len(asked)}
 
 
-def sweeps(answers: Any, case: Any, comm: Any = None) -> Any:
+def sweeps(answers: tuple[Answer, ...], case: Case, comm: Comm | None = None) -> object:
     """Seconds for each row `(sweep, bytes)` if `case.args[0]` is 0; otherwise, for each sweep, three dictionaries of
     ratios by size.
 
@@ -59,7 +65,7 @@ def sweeps(answers: Any, case: Any, comm: Any = None) -> Any:
     return unless_open(index, lambda: [_beside(sweep, *answers) for (sweep,) in table])
 
 
-def _beside(sweep: list[dict[str, Any]], predict: Any, held_out: Any) -> dict[str, Any]:
+def _beside(sweep: list[dict[str, Any]], predict: Any, held_out: Any) -> dict[str, object]:
     found: dict[str, Any] = {"said": held_out(copied(sweep)), "others": {}, "everything": {}}
     for place, row in enumerate(sweep):
         size, measured = row["nbytes"], statistics.median(row["seconds"])

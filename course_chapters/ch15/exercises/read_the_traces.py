@@ -1,5 +1,3 @@
-"""Card of read-the-traces: read the norms and the rates."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of
@@ -21,8 +19,6 @@ TRACE_WORDS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="read-the-traces",
-    chapter="15",
     title="Read the norms and the rates",
     text=f"""Write two functions that find out from its curves what happened to a training run. A run on three GPUs that
 was resumed at step 1,000 continued with the rate of step 333 (*huggingface/diffusers, pull request 8312, 2024*); a

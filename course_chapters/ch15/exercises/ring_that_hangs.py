@@ -1,13 +1,9 @@
-"""Card of ring-that-hangs: the ring that hangs on GPUs only."""
-
 from course_chapters.ch15.exercises.probes import passed_round
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 from course_grader.exercises.result_schema import DictOf, ListOf, Number, PerRank, Tensor
 
 CARD = Card(
-    id="ring-that-hangs",
-    chapter="15",
     title="The ring that hangs on GPUs only",
     text="""Repair a ring that hangs on GPUs although its tests pass. Every rank has a block, and every rank must visit
 every block, as context parallelism does with keys and values. While a rank visits one block, the next one should

@@ -1,10 +1,6 @@
-"""Card of run-report: no number without its file."""
-
 from course_grader.exercises import Card, Worth
 
 CARD = Card(
-    id="run-report",
-    chapter="15",
     title="No number without its file",
     text="""Write `report(runs)`: one page of Markdown about some runs, with a source for every number. Its readers did
 not see the runs, and it must work for files that are recorded next year.

@@ -1,5 +1,3 @@
-"""Card of scaling-fit: what does scaling cost here?"""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,8 +15,6 @@ def _growth(name: str) -> dict[str, Any]:
 
 
 CARD = Card(
-    id="scaling-fit",
-    chapter="15",
     title="What does scaling cost here?",
     text="""Write two functions that describe how speed scales with the number of GPUs: two fitted numbers, and a third
 that says how far to trust them. The rows are measurements of one job, in any order:

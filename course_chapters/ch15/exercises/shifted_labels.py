@@ -1,5 +1,3 @@
-"""Card of shifted-labels: labels shifted by one."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of
@@ -24,8 +22,6 @@ ENDS, BEGINS = (
     )
 )
 CARD = Card(
-    id="shifted-labels",
-    chapter="15",
     title="Labels shifted by one",
     text=f"""Repair a function that makes labels for training, and write one that finds the fault in somebody else's
 labels. `targets[i]` must be `inputs[i + 1]`; getting this wrong is the most common bug in training programs: no error

@@ -1,5 +1,3 @@
-"""Card of smoke-test: is a falling loss enough?"""
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.probes import run_again
@@ -19,8 +17,6 @@ SMOKE_WORDS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="smoke-test",
-    chapter="15",
     title="Is a falling loss enough?",
     text=f"""Before you rent eight GPUs, a minute on one shows whether the program trains at all. Write
 `smoke(run, floor)`.

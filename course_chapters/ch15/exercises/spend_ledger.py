@@ -1,12 +1,8 @@
-"""Card of spend-ledger: what the session really bought."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
 
 CARD = Card(
-    id="spend-ledger",
-    chapter="15",
     title="What the session really bought",
     text="""Compute what the dollars of a GPU session paid for, and when to stop it so that it stays within a budget. A
 rented machine is billed from minute 0 until it is stopped, whatever its GPUs do: `gpus` of them at `price` dollars an

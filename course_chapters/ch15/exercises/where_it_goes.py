@@ -1,12 +1,8 @@
-"""Card of where-it-goes: where a step goes."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
 
 CARD = Card(
-    id="where-it-goes",
-    chapter="15",
     title="Where a step goes",
     text="""Write three functions that say where the time of a step goes and what would make it shorter. `rows` are the
 steps of a run as the course's tools record them: `{"step", "seconds", "parts"}`. `row["parts"]` has seconds by name,

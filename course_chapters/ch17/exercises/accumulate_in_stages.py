@@ -1,5 +1,3 @@
-"""Card of accumulate-in-stages: find the bug: right alone, wrong together."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch17.exercises.probes import step_twice
@@ -14,8 +12,6 @@ WEIGHTS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="accumulate-in-stages",
-    chapter="17",
     title="Find the bug: right alone, wrong together",
     text="""Repair `step_gradient(comm, w, batches, parts)`. Gradient accumulation is right alone, and so is a schedule
 that averages over its micro-batches. Together they trained a model of torchtitan on a gradient that was too small

@@ -1,5 +1,3 @@
-"""Card of audit-synthesis: audit: would you sign this plan?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 
@@ -23,8 +21,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-synthesis",
-    chapter="17",
     title="Audit: would you sign this plan?",
     text=f"""Here are eight published statements about strategies and whole runs; a few of them you have met before.
 Recompute each for the case in brackets, then judge it. You may use the library.

@@ -1,5 +1,3 @@
-"""Card of capstone-plan: capstone: plan the run, defend it, survive a change."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,8 +35,6 @@ REASON = """`reasons` is a dictionary from each of `tp`, `cp`, `pp` and `dp` to 
 An axis has no reason if, without it, no bound breaks and the run takes no longer."""
 
 CARD = Card(
-    id="capstone-plan",
-    chapter="17",
     title="Capstone: plan the run, defend it, survive a change",
     text=f"""Plan a run in `my_plan()`, and again after a change in `after_the_change()`; each returns (plan, defense).
 No plan printed in the course fits this job, and the change breaks the plan that you make first.

@@ -1,13 +1,9 @@
-"""Card of diagnosis-exam: exam: twelve runs, twelve faults."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything
 
 QUESTIONS = 12
 
 CARD = Card(
-    id="diagnosis-exam",
-    chapter="17",
     title="Exam: twelve runs, twelve faults",
     text=f"""Twelve runs each have one of the library's forty faults, and no two have the same. Read their traces, logs,
 losses and memory curves, and name the faults. Your runs are `diagnosis.exam("{{{{seed}}}}")`; the cell above draws

@@ -1,5 +1,3 @@
-"""Card of first-remedy: the cheapest remedy that is enough."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -20,8 +18,6 @@ def _vary_job(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="first-remedy",
-    chapter="17",
     title="The cheapest remedy that is enough",
     text="""A run does not fit. Write `first_remedy(parameters, gpus, sequences, activations, inputs, memory)`, which
 returns the first remedy of this list that makes it fit, as text. On this job's network each remedy costs more than the

@@ -1,5 +1,3 @@
-"""Card of one-sentence: the one sentence, as a placement."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -13,8 +11,6 @@ SHARING: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="one-sentence",
-    chapter="17",
     title="The one sentence, as a placement",
     text="""Map the hierarchy of communication onto the hierarchy of bandwidth. Write `place(axes, levels)`, which
 returns the list of all axes, outermost first, in an order that leaves the fewest seconds of communication **exposed**.

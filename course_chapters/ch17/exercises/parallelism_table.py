@@ -1,5 +1,3 @@
-"""Card of parallelism-table: the table of parallelisms, in bytes."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -13,8 +11,6 @@ RESHARD: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="parallelism-table",
-    chapter="17",
     title="The table of parallelisms, in bytes",
     text="""Fill the table of parallelisms for a step in which all `ranks` GPUs use **one** strategy. Write:
 

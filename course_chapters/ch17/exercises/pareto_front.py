@@ -1,5 +1,3 @@
-"""Card of pareto-front: do not optimize one metric."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -12,8 +10,6 @@ SPEED: Mapping[str, tuple[str, str]] = {
 }
 
 CARD = Card(
-    id="pareto-front",
-    chapter="17",
     title="Do not optimize one metric",
     text="""The fastest run may have the worst loss, and the cheapest may not fit. Write `front(runs)`, which returns
 the names of the runs that no other run dominates.

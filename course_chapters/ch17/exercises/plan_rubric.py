@@ -1,5 +1,3 @@
-"""Card of plan-rubric: a rubric that grades any plan."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -21,8 +19,6 @@ KEYS = """- `plan` has `gpus`, `tp`, `cp`, `pp`, `dp`, `micro` (sequences of a m
   `least_mfu`."""
 
 CARD = Card(
-    id="plan-rubric",
-    chapter="17",
     title="A rubric that grades any plan",
     text=f"""Write `failing(plan, task)`, the rubric that grades any plan: the list of lines that it fails, in the order
 below. The shown cases are three plans: a good one, a plausible one that is broken, and a wasteful one.

@@ -1,5 +1,3 @@
-"""Card of predict-slower-wire: prediction: the network becomes slower."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,8 +18,6 @@ def _wire(row: tuple[str, str, int], slower: int) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="predict-slower-wire",
-    chapter="17",
     title="Prediction: the network becomes slower",
     text="""Commit to an interval for how many **times longer** a step takes when the network between the servers
 becomes **{{slower}} times** slower. Write `slower_interval()`: it returns `(low, high)`, with `high` at most four times

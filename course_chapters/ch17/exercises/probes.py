@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_grader.exercises.probes import unless_open
+
+if TYPE_CHECKING:
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
 
 CHANGED = "an argument was changed"
 
 
-def planned(answers: Any, case: Any, comm: Any = None) -> Any:
+def planned(answers: tuple[Answer, ...], case: Case, comm: Comm | None = None) -> object:
     """What both functions return, each a pair (plan, defense)."""
     functions = answers if isinstance(answers, tuple) else (answers,)
     return [unless_open(index, function) for index, function in enumerate(functions)]
 
 
-def step_twice(answer: Any, case: Any, comm: Any = None) -> Any:
+def step_twice(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The gradient of a rank's step, after a step with other weights; CHANGED where a call wrote to an argument."""
     w, *rest = case.args
     got = None

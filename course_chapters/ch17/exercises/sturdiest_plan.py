@@ -1,5 +1,3 @@
-"""Card of sturdiest-plan: the plan that survives."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -12,8 +10,6 @@ RANKING: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="sturdiest-plan",
-    chapter="17",
     title="The plan that survives",
     text="""You choose a plan before you know which change will hit it. Write `sturdiest(plans, limits)`, which returns
 the name of the plan to choose.

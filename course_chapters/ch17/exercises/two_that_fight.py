@@ -1,5 +1,3 @@
-"""Card of two-that-fight: two cells of the conflict matrix."""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +12,6 @@ def _vary_fight(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="two-that-fight",
-    chapter="17",
     title="Two cells of the conflict matrix",
     text="""A memory mechanism and a coordination mechanism can be right on their own and fight when they meet. Write
 two functions that compute what two such pairs cost. Numbers on the wire have 2 bytes. A ring all-gather or

@@ -1,7 +1,5 @@
 """Saving while training goes on: copy the state, then write the copy in a thread. Memory and waiting are bounded."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence

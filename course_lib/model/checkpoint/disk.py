@@ -5,8 +5,6 @@ survives a power failure only after `sync` (a file's bytes) and `sync_folder` (t
 real one; `MemoryDisk` of chapter 14 forgets what was not synced, as a real one may.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterable

@@ -1,8 +1,6 @@
 """Tensors in a checkpoint as stretches of their flattened elements, so that any number of ranks can read what any
 number wrote."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

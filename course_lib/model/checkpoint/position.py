@@ -5,8 +5,6 @@ share these out. So a checkpoint needs only the epoch and how many of its sample
 rank would tie a checkpoint to a number of ranks: read by another number, some samples come twice and some never.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

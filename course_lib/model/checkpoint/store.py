@@ -11,8 +11,6 @@ successor write for the same step. Ranks meet in the folder alone, without a col
 background. What the parts contain is up to the caller.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json
@@ -163,14 +161,6 @@ class CheckpointStore:
         kept = set(complete[: self.keep])
         for path in self._folders():
             if path not in kept and _step_of(path) <= _step_of(complete[0]):
-                self._remove(path)
-
-    def drop_after(self, step: int) -> None:
-        """Remove all checkpoints later than `step`. A run that goes back on purpose calls this first: else it would,
-        when it is killed next, go on from the very state that it went back to avoid.
-        """
-        for path in reversed(self._folders()):
-            if _step_of(path) > step:
                 self._remove(path)
 
     def _remove(self, path: Path) -> None:

@@ -7,8 +7,6 @@ be read into flat shards of any number of ranks. Planning goes through the folde
 a thread and on one process.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import pickle

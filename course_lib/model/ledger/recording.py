@@ -8,8 +8,6 @@ out, besides what `accounting` leaves out: the copy of the random generator's st
 dropout keeps (5 kB on a CPU).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """Whose mean a gradient is: effective batches, accumulation steps, and means of parts of unequal size."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ skipped.
 Pascanu et al. (2013). The factor is the same for every tensor, so the direction of the step stays.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Protocol

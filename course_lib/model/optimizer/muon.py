@@ -1,8 +1,6 @@
 """Muon: momentum whose matrix is replaced by the nearest orthogonal one. Jordan et al. (2024); shapes (rows,
 columns)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

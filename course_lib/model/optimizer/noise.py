@@ -5,8 +5,6 @@ McCandlish et al., "An Empirical Model of Large-Batch Training" (2018). Batches 
 independent.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ rate of 0, so a run that counts from 0 wastes its first update. Past the end the
 tokens just as well.
 """
 
-from __future__ import annotations
-
 import math
 
 from course_lib.estimate.units import require

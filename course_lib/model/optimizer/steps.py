@@ -6,8 +6,6 @@ step that meets a gradient with NaN or infinity raises FloatingPointError and ch
 and counts instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 

@@ -5,8 +5,6 @@ step twice from the same state; it finds a device that computes wrongly now and 
 more row, whose sum must agree.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ fractions agree with the closed forms of `interval`, `spares` and `stragglers`; 
 of it together, is what the simulator is for.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which rank hangs a job: from the calls that every rank's flight recorder lists, who waits for whom."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

@@ -8,8 +8,6 @@ times are in seconds.
 Young (1974) found √(2δM); Daly (2006) the exact time of a segment, M e^(R/M) (e^((τ+δ)/M) − 1).
 """
 
-from __future__ import annotations
-
 import math
 
 from course_lib.estimate.units import require

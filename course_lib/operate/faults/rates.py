@@ -6,8 +6,6 @@ job stops when any of its devices fails, so the rates add up. Rates are failures
 seconds.
 """
 
-from __future__ import annotations
-
 import math
 
 from course_lib.estimate.units import require, require_whole

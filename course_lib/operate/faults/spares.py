@@ -5,8 +5,6 @@ running job fails. So the number in repair is Erlang's loss system with spares +
 the mean repair time alone.
 """
 
-from __future__ import annotations
-
 from course_lib.estimate.units import require, require_whole
 
 

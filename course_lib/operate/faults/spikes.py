@@ -5,8 +5,6 @@ spike itself does not hide the next one. A policy then skips an update, or goes 
 and leaves out the batches around it (PaLM went back about 100 steps and left out 200 to 500 batches).
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence

@@ -5,8 +5,6 @@ distribution. That is jitter: it moves from rank to rank and costs every large j
 that is slow step after step.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ the plain model. Shapes in names: B sequences, S tokens, T tokens of all sequenc
 D = hidden / heads, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -92,9 +92,3 @@ class Outcome:
         """Requests/s that met both limits (seconds). Requests that miss one count for nothing."""
         met = (self.ttft <= ttft) & ~(self.itl > itl)
         return float(met.sum() / self.seconds) if self.seconds else 0.0
-
-    @property
-    def mean_in_system(self) -> float:
-        """Requests in the system, averaged over `seconds`: the left side of Little's law, from the times of all
-        requests."""
-        return float(self.latency.sum() / self.seconds) if self.seconds else 0.0

@@ -5,8 +5,6 @@ More memory than a ring, one message instead of N − 1, any mask without though
 send. The Llama team, "The Llama 3 herd of models" (2024), section 3.3.2.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

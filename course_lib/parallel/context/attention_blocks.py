@@ -1,7 +1,5 @@
 """Attention tile by tile: what every form of context parallelism computes on a rank, and its backward pass."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

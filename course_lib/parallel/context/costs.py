@@ -4,8 +4,6 @@ Every function gives figures of one rank and one layer; numbers may be numpy arr
 the whole sequence (times the sequences of a micro-batch), divided evenly; a rank has tokens / ranks of them.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from course_lib.cluster.collectives import ring_share

@@ -3,8 +3,6 @@
 A layout is a list with one tensor of global positions per rank, ascending, int64; every rank knows the whole list.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ calculation for softmax" (2018); Dao et al., "FlashAttention" (2022). A query th
 and log_sum −inf there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import torch

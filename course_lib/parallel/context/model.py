@@ -9,8 +9,6 @@ are sums over tokens, so ranks of one sequence average them like replicas: give 
 ranks of data *and* context, and weight each rank's loss by its tokens (`data_parallel.loss_scale`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

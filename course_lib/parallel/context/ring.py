@@ -5,8 +5,6 @@ rank holds two blocks, backward two blocks and the gradients of three: never the
 Zaharia, Abbeel, "Ring attention with blockwise transformers for near-infinite context" (2023).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -4,8 +4,6 @@ Outside attention a rank has all heads of its tokens; inside, all tokens of its 
 serves. There cannot be more ranks than query heads. Jacobs et al., "DeepSpeed Ulysses" (2023).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

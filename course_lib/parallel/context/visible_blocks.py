@@ -4,8 +4,6 @@ document.
 Which keys a rank needs follows from the layout and the mask, which all ranks know, so nobody has to ask.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

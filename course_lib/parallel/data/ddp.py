@@ -5,8 +5,6 @@ Accelerating Data Parallel Training", 2020). Left out: sparse gradients, and reb
 the first backward pass. On GPUs, set torch's default device, on which counts are then exchanged.
 """
 
-from __future__ import annotations
-
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence

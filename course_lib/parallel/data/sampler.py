@@ -1,7 +1,5 @@
 """Which rank reads which samples: one shared order, and an end that all ranks reach together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Averages over tokens, not over ranks. A mean of means differs wherever ranks have different numbers of tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 

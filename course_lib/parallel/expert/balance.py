@@ -1,7 +1,5 @@
 """Keeping the experts equally busy: a loss term, a bias that is moved by hand, and a loss that keeps logits small."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

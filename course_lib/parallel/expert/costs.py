@@ -5,8 +5,6 @@ token for one of its experts, so a rank has k·T copies. Counts of routing are n
 rank][expert]`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,10 +52,6 @@ class MoEShape:
     def active(self) -> int:
         """Parameters that one token meets: its k experts, the shared ones, and the router."""
         return self.router + (self.top_k + self.shared) * self.expert
-
-    def rank_parameters(self, ranks: int) -> int:
-        """Parameters on one of `ranks` expert-parallel ranks: E/N experts; router and shared experts are replicated."""
-        return self.router + (local_experts(self.experts, ranks) + self.shared) * self.expert
 
 
 def check_top_k(top_k: int, experts: int) -> None:

@@ -4,8 +4,6 @@ Every rank first tells every other how many rows it will send for each expert. T
 exchange in the other direction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ size.
 A dropped copy adds nothing to its token's output. The residual connection still carries the token past the layer.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

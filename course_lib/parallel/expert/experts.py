@@ -1,7 +1,5 @@
 """Experts on one process: a loop that anyone can check, and the same in one pass over copies sorted by expert."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -8,8 +8,6 @@ step is the mean over the tokens of all N ranks. After the backward pass
   copies, divided by N. Averaging it over its N/ep copies makes it `ep` times too large.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """One layer's mixture of experts: router, experts on one rank or on several, shared experts, capacity."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

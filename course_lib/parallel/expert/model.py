@@ -1,7 +1,5 @@
 """The course's transformer with a mixture of experts in place of every MLP, whole or divided among ranks."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -4,8 +4,6 @@ Ranks of a node are connected by fast links. A token whose experts share a node 
 once per expert, so the network's bytes depend on the number of *nodes* per token, which node-limited routing bounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -6,8 +6,6 @@ scored by itself; the weights are the chosen scores divided by their sum, and a 
 weights (DeepSeek-V3).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

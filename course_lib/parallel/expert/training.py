@@ -1,8 +1,6 @@
 """Training a mixture of experts on the course's text, over any number of ranks and any division of the experts among
 them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import torch

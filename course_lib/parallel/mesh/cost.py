@@ -5,8 +5,6 @@ the number of groups that cross it: with g groups, each rank sending S bytes, gÂ
 devices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations

@@ -4,8 +4,6 @@ The last axis changes fastest, as in `torch.distributed.device_mesh`: in {"pp": 
 alone. Megatron-LM writes its order the other way around: in "tp-cp-ep-dp-pp", the first axis changes fastest.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One layout of a model as the pictures show it: the planner's estimate, with what each axis sends over which wire."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any

@@ -3,8 +3,6 @@
 Ranks fill a cluster in order: 0 to 7 are the first server, 0 to 15 the first rack, and so on.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf, prod
 

@@ -1,7 +1,5 @@
 """One step of a pipeline on one rank."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager

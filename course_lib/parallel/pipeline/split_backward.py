@@ -1,7 +1,5 @@
 """A backward in two halves: the input gradient now, the weight gradients of linear layers later."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """A transformer in stages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor, nn

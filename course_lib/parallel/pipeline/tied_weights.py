@@ -1,7 +1,5 @@
 """Gradients that several ranks hold: averaged over replicas, summed over tied parameters, counted once in a norm."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 

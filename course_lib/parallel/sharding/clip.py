@@ -1,7 +1,5 @@
 """The norm of the whole gradient, of which every rank holds parts, and clipping by it."""
 
-from __future__ import annotations
-
 import torch
 
 from course_lib.estimate.units import require

@@ -4,8 +4,6 @@ For bytes of state, see `memory.zero_by_bucket`. Here `rows` holds the number of
 use, the root's first; `gather` and `reduce` are the bytes sent per element of weights and of gradients.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import inf
 

@@ -1,8 +1,6 @@
 """Small runs for chapter 08: a model whose units have weights only while they compute, models by stage, live bytes of a
 step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any

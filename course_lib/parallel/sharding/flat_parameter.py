@@ -3,8 +3,6 @@
 All sharding works on rows: it gathers a row when its weights are used, and reduces it when its gradients are ready.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TypedDict, Unpack
 

@@ -1,7 +1,5 @@
 """Which rank holds which elements: parameters laid end to end, padded, and cut into one part per rank. No torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Whole tensors by name, for tests and for reading a model. Every rank gets all of them, so not for large models."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from course_lib.parallel.sharding.flat_parameter import Row, gradient_of

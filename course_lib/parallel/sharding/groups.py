@@ -4,8 +4,6 @@ Full sharding over all ranks is one extreme, plain replicas are the other. HSDP 
 shard one model each, and the N/G groups average their parts. Zhao et al., "PyTorch FSDP" (2023), section 3.2.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

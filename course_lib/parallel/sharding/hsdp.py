@@ -1,7 +1,5 @@
 """Hybrid sharding (HSDP): shard inside groups of nearby ranks, replicate across groups."""
 
-from __future__ import annotations
-
 from course_lib.cluster import Comm
 
 

@@ -1,7 +1,5 @@
 """Optimizer steps in fp32 for 16-bit shards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

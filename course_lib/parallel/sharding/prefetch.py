@@ -6,8 +6,6 @@ Gradients are reduced on the same link. Left out: communication kernels take pro
 matmuls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

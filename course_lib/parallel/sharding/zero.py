@@ -6,8 +6,6 @@ and each rank needs optimizer state for one part only. Rajbhandari et al., "ZeRO
 gradients are reduced.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 

@@ -5,8 +5,6 @@ whole, which optimizers over whole matrices need. It costs one broadcast more th
 none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import torch

@@ -11,8 +11,6 @@ backward pass is the other of its pair:
 All can be differentiated twice. Shapes are (batch, sequence, hidden); `dim` says which is shared out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -5,8 +5,6 @@ row biases under sequence parallelism) or other queries (keys and values that se
 copies diverge, and nothing fails.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 

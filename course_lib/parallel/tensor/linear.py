@@ -3,8 +3,6 @@ each adds to all of them. `nn.Linear` stores its matrix transposed: the columns 
 its weight.
 """
 
-from __future__ import annotations
-
 from typing import Self
 
 import torch

@@ -1,7 +1,5 @@
 """The transformer on several ranks: the same class, whose matrices are this rank's parts."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext

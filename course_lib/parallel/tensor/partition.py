@@ -1,7 +1,5 @@
 """Which rank holds which rows or columns of every matrix of the model. No torch, and no data is moved."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

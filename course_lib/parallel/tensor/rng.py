@@ -6,8 +6,6 @@ draw its own. Megatron-LM keeps a second generator for that. Here a single draw 
 one, so a checkpointed block, which resets the common stream and runs again, gets the same numbers again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """From the parts to the whole: for checkpoints that any number of ranks can read, and for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

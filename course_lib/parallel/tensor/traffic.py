@@ -4,8 +4,6 @@ Figures are what each rank sends around a ring, averaged over ranks: of S bytes 
 all-gather or reduce-scatter half of that. If t divides the numbers sent, every rank sends exactly this much.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -3,8 +3,6 @@
 Shoeybi et al., "Megatron-LM" (2019), section 3: of every token three numbers travel, not a row of the vocabulary.
 """
 
-from __future__ import annotations
-
 from typing import Self
 
 import torch

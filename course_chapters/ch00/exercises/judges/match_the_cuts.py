@@ -1,5 +1,3 @@
-"""Judge of match-the-cuts: match the strategies."""
-
 from collections.abc import Mapping
 from typing import Any
 

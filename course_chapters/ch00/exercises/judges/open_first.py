@@ -1,5 +1,3 @@
-"""Judge of open-first: which chapter first?"""
-
 from typing import Any
 
 from course_chapters import course

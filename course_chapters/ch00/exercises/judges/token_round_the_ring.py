@@ -1,5 +1,3 @@
-"""Judge of token-round-the-ring: a token around the ring."""
-
 import random
 from collections.abc import Sequence
 

@@ -1,5 +1,3 @@
-"""Judge of two-ranks-wait: two ranks wait for each other."""
-
 import random
 from collections.abc import Callable, Mapping
 

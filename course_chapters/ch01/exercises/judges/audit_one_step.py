@@ -1,5 +1,3 @@
-"""Judge of audit-one-step: audit: a step, a run, a peak."""
-
 from course_chapters.ch01.exercises.audit_one_step import STEP_ITEMS
 from course_chapters.ch01.exercises.numbers import H100
 from course_chapters.ch01.exercises.shared import CAUSES

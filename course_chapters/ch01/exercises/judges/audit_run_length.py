@@ -1,5 +1,3 @@
-"""Judge of audit-run-length: audit: how long was it, how much was lost?"""
-
 from course_chapters.ch01.exercises.audit_run_length import RUN_ITEMS
 from course_chapters.ch01.exercises.numbers import H100
 from course_chapters.ch01.exercises.shared import CAUSES

@@ -1,5 +1,3 @@
-"""Judge of cost-sensitivity: what is one point of MFU worth?"""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

@@ -1,5 +1,3 @@
-"""Judge of first-wall: the first wall, and the cheapest way past it."""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

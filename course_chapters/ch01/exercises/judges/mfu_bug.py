@@ -1,5 +1,3 @@
-"""Judge of mfu-bug: find the bug: a utilization in an article."""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

@@ -1,5 +1,3 @@
-"""Judge of mfu-waste: money lost, compared with what?"""
-
 import random
 from collections.abc import Callable
 from dataclasses import replace

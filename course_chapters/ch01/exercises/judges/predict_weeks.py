@@ -1,5 +1,3 @@
-"""Judge of predict-weeks: before you compute: how many weeks?"""
-
 import math
 
 from course_grader.judging import Params, prediction

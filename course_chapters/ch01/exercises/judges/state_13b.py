@@ -1,5 +1,3 @@
-"""Judge of state-13b: the state, the fewest GPUs, the room left."""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

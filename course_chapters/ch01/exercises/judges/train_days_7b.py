@@ -1,5 +1,3 @@
-"""Judge of train-days-7b: one GPU, in days."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of triage-six: do you need this at all?"""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of which-peak: which peak?"""
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

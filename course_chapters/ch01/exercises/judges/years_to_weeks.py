@@ -1,5 +1,3 @@
-"""Judge of years-to-weeks: from years to weeks, with GPUs that slow each other down."""
-
 import math
 import random
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of audit-memory: audit: state, activations, checkpoints."""
-
 from course_chapters.ch02.exercises.audit_memory import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

@@ -1,5 +1,3 @@
-"""Judge of best-segments: where to cut, when layers are unequal."""
-
 import random
 from collections.abc import Sequence
 

@@ -1,5 +1,3 @@
-"""Judge of chunked-cross-entropy: a loss that never holds the logits."""
-
 import math
 import random
 from collections.abc import Mapping

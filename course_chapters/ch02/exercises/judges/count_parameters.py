@@ -1,5 +1,3 @@
-"""Judge of count-parameters: every parameter, by part."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of first-step-spike: the second step is not the first."""
-
 import random
 from collections.abc import Mapping, Sequence
 

@@ -1,5 +1,3 @@
-"""Judge of graphs-kept-alive: the fix that ate the memory."""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of peak-not-sum: the peak, not the sum."""
-
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,5 +1,3 @@
-"""Judge of predict-activations: prediction: what does one sequence keep?"""
-
 from course_grader.judging import Params, prediction
 from course_lib.estimate import memory
 from course_lib.estimate.units import GB, number_text

@@ -1,5 +1,3 @@
-"""Judge of reconcile-ledger: a ledger that adds up."""
-
 import random
 from functools import cache
 from typing import Any

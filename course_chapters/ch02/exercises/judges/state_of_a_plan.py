@@ -1,5 +1,3 @@
-"""Judge of state-of-a-plan: five buckets."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

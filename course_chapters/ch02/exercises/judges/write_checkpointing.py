@@ -1,7 +1,3 @@
-"""Judge of write-checkpointing: write activation checkpointing."""
-
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping, Sequence

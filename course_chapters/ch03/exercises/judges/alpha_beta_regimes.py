@@ -1,5 +1,3 @@
-"""Judge of alpha-beta-regimes: what a message costs, and when to switch methods."""
-
 import random
 from collections.abc import Sequence
 

@@ -1,5 +1,3 @@
-"""Judge of audit-sheets: audit: sheets, roofs, wires."""
-
 from course_chapters.ch03.exercises.audit_sheets import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

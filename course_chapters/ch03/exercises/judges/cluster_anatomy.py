@@ -1,5 +1,3 @@
-"""Judge of cluster-anatomy: what a cluster is made of."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of decode-batch: the smallest batch that keeps the arithmetic busy."""
-
 import random
 
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS

@@ -1,5 +1,3 @@
-"""Judge of fit-roofs: two roofs from a noisy log."""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

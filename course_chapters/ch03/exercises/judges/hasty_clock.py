@@ -1,5 +1,3 @@
-"""Judge of hasty-clock: find the bug: faster than the hardware."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of hierarchical-bandwidth: from the server to the cluster, in one direction."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

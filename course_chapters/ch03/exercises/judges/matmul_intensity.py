@@ -1,5 +1,3 @@
-"""Judge of matmul-intensity: FLOP per byte, counted."""
-
 import random
 
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS

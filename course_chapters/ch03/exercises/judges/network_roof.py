@@ -1,5 +1,3 @@
-"""Judge of network-roof: the third roof."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of predict-decode-rate: predict: one user, one GPU."""
-
 from course_grader.judging import Params, prediction
 from course_lib.estimate.units import bytes_text, number_text
 

@@ -1,5 +1,3 @@
-"""Judge of quantization-dips: whole tiles, whole waves."""
-
 import random
 from collections.abc import Sequence
 

@@ -1,5 +1,3 @@
-"""Judge of square-intensity: one matmul, two counts."""
-
 import random
 
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS

@@ -1,5 +1,3 @@
-"""Judge of tiled-intensity: a cache that is not infinite."""
-
 import math
 import random
 

@@ -1,5 +1,3 @@
-"""Judge of which-upgrade: which upgrade helps?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any

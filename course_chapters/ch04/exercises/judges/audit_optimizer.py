@@ -1,5 +1,3 @@
-"""Judge of audit-optimizer: audit: batches, rates and steps in print."""
-
 from course_chapters.ch04.exercises.audit_optimizer import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

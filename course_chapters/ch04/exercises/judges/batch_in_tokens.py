@@ -1,5 +1,3 @@
-"""Judge of batch-in-tokens: how many tokens is one step?"""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

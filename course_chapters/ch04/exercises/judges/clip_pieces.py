@@ -1,5 +1,3 @@
-"""Judge of clip-pieces: one norm for all pieces."""
-
 import math
 import random
 from collections.abc import Sequence

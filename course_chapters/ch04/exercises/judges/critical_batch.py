@@ -1,5 +1,3 @@
-"""Judge of critical-batch: where a larger batch stops paying."""
-
 import random
 from collections.abc import Sequence
 

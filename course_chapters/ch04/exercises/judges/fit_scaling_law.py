@@ -1,5 +1,3 @@
-"""Judge of fit-scaling-law: a loss that levels off."""
-
 import random
 from collections.abc import Sequence
 from functools import lru_cache

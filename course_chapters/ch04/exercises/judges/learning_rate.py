@@ -1,5 +1,3 @@
-"""Judge of learning-rate: the learning rate of any update."""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

@@ -1,5 +1,3 @@
-"""Judge of noise-scale: how noisy is this gradient?"""
-
 import random
 from collections.abc import Sequence
 

@@ -1,5 +1,3 @@
-"""Judge of pack-documents: many documents in one row."""
-
 import random
 from collections.abc import Sequence
 

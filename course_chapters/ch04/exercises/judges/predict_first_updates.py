@@ -1,5 +1,3 @@
-"""Judge of predict-first-updates: prediction: Adam without bias correction."""
-
 from course_chapters.ch04.exercises.predict_first_updates import FIRST
 from course_grader.judging import Params, prediction
 

@@ -1,5 +1,3 @@
-"""Judge of repair-training-loop: accumulation changed the run."""
-
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,3 @@
-"""Judge of seconds-to-a-loss: which run was faster?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of which-decay: what kind of decay is this?"""
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of write-adamw: an optimizer from its formulas."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of audit-precision: audit: what do fewer bits cost and save?"""
-
 from course_chapters.ch05.exercises.audit_precision import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

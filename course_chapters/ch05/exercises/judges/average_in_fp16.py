@@ -1,5 +1,3 @@
-"""Judge of average-in-fp16: a mean that does not leave the range."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of block-scaled: one outlier, one block."""
-
 import random
 from typing import Any
 

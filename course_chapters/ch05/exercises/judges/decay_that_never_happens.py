@@ -1,5 +1,3 @@
-"""Judge of decay-that-never-happens: find the bug: a weight decay that never happens."""
-
 import random
 from typing import Any
 

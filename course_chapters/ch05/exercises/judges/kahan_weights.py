@@ -1,5 +1,3 @@
-"""Judge of kahan-weights: carry what was lost."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of loss-scaler: a loss scale that finds its own value."""
-
 import math
 import random
 from typing import Any

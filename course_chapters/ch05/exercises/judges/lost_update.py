@@ -1,5 +1,3 @@
-"""Judge of lost-update: the largest update that vanishes."""
-
 import math
 import random
 

@@ -1,5 +1,3 @@
-"""Judge of mixed-precision-step: the five steps of a mixed-precision update."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of online-softmax: softmax in one pass."""
-
 import math
 import random
 from collections.abc import Sequence

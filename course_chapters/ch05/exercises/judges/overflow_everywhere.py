@@ -1,5 +1,3 @@
-"""Judge of overflow-everywhere: one overflow, one decision."""
-
 import math
 import random
 from collections.abc import Sequence

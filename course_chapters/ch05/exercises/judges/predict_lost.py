@@ -1,5 +1,3 @@
-"""Judge of predict-lost: prediction: how many updates are lost?"""
-
 import math
 
 from course_grader.judging import Params, prediction

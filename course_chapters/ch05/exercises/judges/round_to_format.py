@@ -1,5 +1,3 @@
-"""Judge of round-to-format: round to any format."""
-
 import math
 import random
 from typing import Any

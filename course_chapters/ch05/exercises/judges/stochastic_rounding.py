@@ -1,5 +1,3 @@
-"""Judge of stochastic-rounding: round up with the right probability."""
-
 import math
 import random
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Judge of tolerance-design: a tolerance that follows from the dtype."""
-
 import math
 import random
 from collections.abc import Callable

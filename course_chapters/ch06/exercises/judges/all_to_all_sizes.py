@@ -1,5 +1,3 @@
-"""Judge of all-to-all-sizes: different data for every rank."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of alpha-beta-fit: two lines in one measurement."""
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Judge of audit-free-scaling: audit: is the ring free?"""
-
 from course_chapters.ch06.exercises.audit_free_scaling import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

@@ -1,5 +1,3 @@
-"""Judge of equal-up-to-rounding: equal up to rounding."""
-
 import math
 import random
 from collections.abc import Callable, Sequence

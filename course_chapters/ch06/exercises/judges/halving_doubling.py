@@ -1,5 +1,3 @@
-"""Judge of halving-doubling: halve, then double."""
-
 import random
 
 import torch

@@ -1,5 +1,3 @@
-"""Judge of hang-repair: it runs here and hangs there."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of hierarchical-bytes: mind the link between nodes."""
-
 import random
 from typing import Any
 

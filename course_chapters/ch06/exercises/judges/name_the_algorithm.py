@@ -1,5 +1,3 @@
-"""Judge of name-the-algorithm: which algorithm was that?"""
-
 import random
 from collections.abc import Callable
 from typing import Any

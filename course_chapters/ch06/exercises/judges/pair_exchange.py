@@ -1,5 +1,3 @@
-"""Judge of pair-exchange: two ranks agree."""
-
 import random
 from collections.abc import Sequence
 

@@ -1,5 +1,3 @@
-"""Judge of predict-ring-time: prediction: how long does the ring take?"""
-
 from course_grader.judging import Params, prediction
 from course_lib.cluster import collectives
 from course_lib.estimate.units import duration_text

@@ -1,5 +1,3 @@
-"""Judge of reduce-scatter-half: half of a ring."""
-
 import random
 
 import torch

@@ -1,5 +1,3 @@
-"""Judge of ring-all-reduce: ring all-reduce."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

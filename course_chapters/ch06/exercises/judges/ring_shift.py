@@ -1,5 +1,3 @@
-"""Judge of ring-shift: pass it on around the ring."""
-
 import random
 from collections.abc import Sequence
 

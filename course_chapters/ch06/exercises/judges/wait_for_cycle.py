@@ -1,5 +1,3 @@
-"""Judge of wait-for-cycle: who waits for whom?"""
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of audit-data-parallel: audit: is the average free, and is it an average?"""
-
 from course_chapters.ch07.exercises.audit_data_parallel import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

@@ -1,7 +1,3 @@
-"""Judge of average-gradients: whose average?"""
-
-from __future__ import annotations
-
 import random
 from typing import Any
 

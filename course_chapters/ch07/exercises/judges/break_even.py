@@ -1,7 +1,3 @@
-"""Judge of break-even: how many GPUs until communication shows?"""
-
-from __future__ import annotations
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

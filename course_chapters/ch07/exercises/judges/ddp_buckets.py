@@ -1,7 +1,3 @@
-"""Judge of ddp-buckets: buckets, last layer first."""
-
-from __future__ import annotations
-
 import random
 
 from course_chapters.ch07.exercises.judges.hooks import (

@@ -1,7 +1,3 @@
-"""Judge of ddp-hooks: average while the backward pass runs."""
-
-from __future__ import annotations
-
 import random
 
 from course_chapters.ch07.exercises.judges.hooks import MANY, MIXED, STEPS, data_of, timed, trained_model, verdicts_of

@@ -1,8 +1,6 @@
 """Judges of chapter 07's two replicas: gradients averaged by hooks, one by one and in buckets, while the backward pass
 runs."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,3 @@
-"""Judge of mean-metrics: one number for all ranks."""
-
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,7 +1,3 @@
-"""Judge of one-sync: the flag that came too late."""
-
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

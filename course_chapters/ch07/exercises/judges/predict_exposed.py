@@ -1,7 +1,3 @@
-"""Judge of predict-exposed: prediction: how much is exposed?"""
-
-from __future__ import annotations
-
 from course_grader.judging import Params, prediction
 from course_lib.cluster import collectives
 from course_lib.estimate.units import duration_text

@@ -1,7 +1,5 @@
 """Chapter 07's models as one process holds them, and checks of a run's bytes, messages, overlap and live graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,3 @@
-"""Judge of sampler: who reads what."""
-
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from itertools import chain

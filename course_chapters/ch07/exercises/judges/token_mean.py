@@ -1,7 +1,3 @@
-"""Judge of token-mean: the mean of means."""
-
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

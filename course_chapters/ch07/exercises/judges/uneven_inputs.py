@@ -1,7 +1,3 @@
-"""Judge of uneven-inputs: one rank runs out of data."""
-
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

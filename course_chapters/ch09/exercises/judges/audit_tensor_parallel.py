@@ -1,5 +1,3 @@
-"""Judge of audit-tensor-parallel: audit: 71 seconds?"""
-
 from course_chapters.ch09.exercises.audit_tensor_parallel import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

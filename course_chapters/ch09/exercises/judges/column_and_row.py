@@ -1,5 +1,3 @@
-"""Judge of column-and-row: two ways to split a matrix."""
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of conjugate-pair: two operators, each the other's gradient."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

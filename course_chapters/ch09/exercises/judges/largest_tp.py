@@ -1,5 +1,3 @@
-"""Judge of largest-tp: how many ranks are worthwhile?"""
-
 import random
 from collections.abc import Sequence
 from typing import Any

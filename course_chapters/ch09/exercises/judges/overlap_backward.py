@@ -1,5 +1,3 @@
-"""Judge of overlap-backward: hide the all-reduce."""
-
 import random
 
 from course_chapters.ch09.exercises.judges.regions import Result, over_ranks, ring_bytes, touched, traffic, within

@@ -1,5 +1,3 @@
-"""Judge of packed-shards: three matrices packed into one."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

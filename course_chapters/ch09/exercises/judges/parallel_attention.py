@@ -1,5 +1,3 @@
-"""Judge of parallel-attention: attention by heads."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of parallel-mlp: an MLP with one all-reduce per pass."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of predict-tp-time: prediction: the slow link."""
-
 from course_grader.judging import Params, prediction
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB, bytes_text, duration_text

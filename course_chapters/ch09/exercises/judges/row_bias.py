@@ -1,5 +1,3 @@
-"""Judge of row-bias: how often does the bias count?"""
-
 import random
 from typing import Any
 

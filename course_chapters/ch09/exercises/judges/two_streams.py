@@ -1,5 +1,3 @@
-"""Judge of two-streams: the same outside, different inside."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

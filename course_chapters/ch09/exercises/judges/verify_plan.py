@@ -1,5 +1,3 @@
-"""Judge of verify-plan: the plan that shards nothing."""
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase

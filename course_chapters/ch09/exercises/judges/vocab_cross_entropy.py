@@ -1,5 +1,3 @@
-"""Judge of vocab-cross-entropy: a loss without gathered logits."""
-
 import random
 from typing import Any
 

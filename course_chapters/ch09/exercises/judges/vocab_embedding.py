@@ -1,5 +1,3 @@
-"""Judge of vocab-embedding: which rank has this token?"""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of audit-pipeline: audit: what does a pipeline save?"""
-
 from course_chapters.ch10.exercises.audit_pipeline import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

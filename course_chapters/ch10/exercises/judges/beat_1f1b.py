@@ -1,5 +1,3 @@
-"""Judge of beat-1f1b: beat 1F1B at its own memory."""
-
 import random
 
 from course_chapters.ch10.exercises.judges.schedules import runnable

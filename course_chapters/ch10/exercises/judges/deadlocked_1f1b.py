@@ -1,5 +1,3 @@
-"""Judge of deadlocked-1f1b: a correct schedule that hangs."""
-
 import random
 
 from course_chapters.ch10.exercises.judges.models import SAMPLES, SECONDS, WIDTH, gradients_fault, model_cases

@@ -1,5 +1,3 @@
-"""Judge of interleaved-rows: several chunks per rank."""
-
 import random
 
 from course_chapters.ch10.exercises.judges.schedules import longer, runnable

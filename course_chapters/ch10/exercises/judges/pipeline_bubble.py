@@ -1,5 +1,3 @@
-"""Judge of pipeline-bubble: how much of the time is idle?"""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

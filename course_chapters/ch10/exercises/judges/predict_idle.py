@@ -1,5 +1,3 @@
-"""Judge of predict-idle: prediction: idle GPU-days."""
-
 from course_grader.judging import Params, prediction
 from course_lib.parallel.planner.bubbles import idle
 

@@ -1,5 +1,3 @@
-"""Judge of read-a-gantt: which schedule was that?"""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of run-any-schedule: run any schedule."""
-
 import random
 from itertools import zip_longest
 

@@ -1,5 +1,3 @@
-"""Judge of schedule-validator: what is wrong with it?"""
-
 import random
 from collections.abc import Sequence
 

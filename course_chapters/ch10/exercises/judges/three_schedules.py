@@ -1,5 +1,3 @@
-"""Judge of three-schedules: three schedules from their rules."""
-
 import random
 
 from course_chapters.ch10.exercises.judges.schedules import longer, runnable

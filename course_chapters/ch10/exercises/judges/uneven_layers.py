@@ -1,5 +1,3 @@
-"""Judge of uneven-layers: layers that differ."""
-
 import random
 from collections.abc import Sequence
 from itertools import accumulate, combinations, pairwise

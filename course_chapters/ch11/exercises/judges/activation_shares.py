@@ -1,5 +1,3 @@
-"""Judge of activation-shares: what is left of a layer's activations?"""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

@@ -1,5 +1,3 @@
-"""Judge of audit-context: audit: what does sharing a sequence save?"""
-
 from course_chapters.ch11.exercises.audit_context import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

@@ -1,5 +1,3 @@
-"""Judge of hide-the-ring: when does the ring cost nothing?"""
-
 import math
 import random
 

@@ -1,5 +1,3 @@
-"""Judge of mean-over-the-mesh: one mean over data and context ranks."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

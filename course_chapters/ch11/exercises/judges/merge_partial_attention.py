@@ -1,5 +1,3 @@
-"""Judge of merge-partial-attention: merge attention over parts of the keys."""
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""Judge of norm-gradients: find the bug: norm weights that learn too slowly."""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of predict-causal-balance: predict: what do contiguous parts cost?"""
-
 from course_grader.judging import Params, prediction
 
 

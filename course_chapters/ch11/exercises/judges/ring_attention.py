@@ -1,5 +1,3 @@
-"""Judge of ring-attention: ring attention."""
-
 import random
 from typing import Any
 

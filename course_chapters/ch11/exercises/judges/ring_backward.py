@@ -1,5 +1,3 @@
-"""Judge of ring-backward: gradients of keys and values travel home."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

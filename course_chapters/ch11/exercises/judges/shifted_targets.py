@@ -1,5 +1,3 @@
-"""Judge of shifted-targets: find the bug: a target lost at every cut."""
-
 import random
 from collections.abc import Sequence
 

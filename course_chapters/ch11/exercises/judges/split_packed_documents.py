@@ -1,5 +1,3 @@
-"""Judge of split-packed-documents: balance a pack of documents."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of ulysses-exchange: from tokens to heads and back."""
-
 import random
 import re
 from collections.abc import Sequence

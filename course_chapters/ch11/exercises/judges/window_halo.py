@@ -1,5 +1,3 @@
-"""Judge of window-halo: a sliding window needs only neighbors."""
-
 import random
 from collections.abc import Sequence
 from itertools import accumulate

@@ -1,5 +1,3 @@
-"""Judge of zig-zag-positions: give every rank the same work."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of audit-meshes: audit: do the degrees multiply?"""
-
 import math
 
 from course_chapters.ch13.exercises.audit_meshes import CAUSES, ITEMS

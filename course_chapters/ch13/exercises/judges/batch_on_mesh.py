@@ -1,5 +1,3 @@
-"""Judge of batch-on-mesh: how many micro-batches does a mesh need?"""
-
 import random
 
 from course_chapters.ch13.exercises.batch_on_mesh import RUNS

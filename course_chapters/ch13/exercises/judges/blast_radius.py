@@ -1,5 +1,3 @@
-"""Judge of blast-radius: which ranks wait for a hung one?"""
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""Judge of cheapest-layout: the best layout under a limit."""
-
 import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of communication-term: the communication term of a step."""
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Judge of crossed-wires: which wire does a group cross?"""
-
 import itertools
 import random
 from collections.abc import Sequence

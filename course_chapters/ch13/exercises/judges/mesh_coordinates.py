@@ -1,5 +1,3 @@
-"""Judge of mesh-coordinates: ranks, coordinates and groups."""
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""Judge of norm-on-mesh: one norm for any mesh."""
-
 import math
 import random
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,3 @@
-"""Judge of place-axes: which axis on which wire?"""
-
 import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,3 @@
-"""Judge of predict-swapped-axes: prediction: what does the wrong order cost?"""
-
 from course_grader.judging import Params, prediction
 from course_lib.estimate.units import BILLION
 

@@ -1,5 +1,3 @@
-"""Judge of repair-calculator: find the bugs: a calculator with five defects."""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

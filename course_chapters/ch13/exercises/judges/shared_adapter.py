@@ -1,5 +1,3 @@
-"""Judge of shared-adapter: two groups share an adapter."""
-
 import random
 from collections.abc import Sequence
 

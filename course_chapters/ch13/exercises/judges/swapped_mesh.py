@@ -1,5 +1,3 @@
-"""Judge of swapped-mesh: find the bug: a mesh that is right on four ranks."""
-
 import random
 
 import torch

@@ -1,5 +1,3 @@
-"""Judge of atomic-checkpoint: a checkpoint that survives the crash."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

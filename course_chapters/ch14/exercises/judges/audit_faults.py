@@ -1,5 +1,3 @@
-"""Judge of audit-faults: audit: what was printed about failures."""
-
 from course_chapters.ch14.exercises.audit_faults import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

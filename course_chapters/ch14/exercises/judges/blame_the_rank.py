@@ -1,5 +1,3 @@
-"""Judge of blame-the-rank: which rank hangs the job?"""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

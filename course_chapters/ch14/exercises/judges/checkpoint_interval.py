@@ -1,5 +1,3 @@
-"""Judge of checkpoint-interval: how often to save."""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

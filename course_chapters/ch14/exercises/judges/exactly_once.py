@@ -1,5 +1,3 @@
-"""Judge of exactly-once: every sample exactly once."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of find-straggler: who slows everybody down?"""
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of goodput-ledger: where did the week go?"""
-
 import random
 from collections.abc import Sequence
 

@@ -1,5 +1,3 @@
-"""Judge of hours-between-failures: from a log to your own cluster."""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

@@ -1,5 +1,3 @@
-"""Judge of how-many-spares: how many spare nodes?"""
-
 import random
 from functools import cache
 

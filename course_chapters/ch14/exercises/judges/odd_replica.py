@@ -1,5 +1,3 @@
-"""Judge of odd-replica: which replica has another gradient?"""
-
 import random
 from collections.abc import Callable
 

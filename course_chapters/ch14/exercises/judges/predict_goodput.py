@@ -1,5 +1,3 @@
-"""Judge of predict-goodput: prediction: what do failures cost?"""
-
 from course_grader.judging import Params, Worked
 from course_grader.judging.prediction import prediction
 from course_lib.estimate.units import HOUR, MINUTE

@@ -1,5 +1,3 @@
-"""Judge of repair-resume: it resumes, but not the same run."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

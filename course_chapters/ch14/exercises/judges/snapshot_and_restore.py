@@ -1,5 +1,3 @@
-"""Judge of snapshot-and-restore: resume bit for bit."""
-
 import random
 from typing import Any
 

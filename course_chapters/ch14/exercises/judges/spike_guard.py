@@ -1,5 +1,3 @@
-"""Judge of spike-guard: skip it, or roll back?"""
-
 import math
 import random
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of audit-runs: audit: would these numbers pass your gates?"""
-
 from course_chapters.ch15.exercises.audit_runs import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

@@ -1,5 +1,3 @@
-"""Judge of bus-above-line: faster than the wire."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

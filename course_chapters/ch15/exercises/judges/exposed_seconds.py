@@ -1,5 +1,3 @@
-"""Judge of exposed-seconds: exposed communication."""
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Judge of failure-zoo: who failed, and who only reports it."""
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -1,5 +1,3 @@
-"""Judge of fsdp-peak-gap: the peak of FSDP."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of held-out-message: predict a message that was not measured."""
-
 import math
 import random
 import statistics

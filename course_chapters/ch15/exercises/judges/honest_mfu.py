@@ -1,5 +1,3 @@
-"""Judge of honest-mfu: an honest MFU, or none."""
-
 import math
 import random
 import statistics

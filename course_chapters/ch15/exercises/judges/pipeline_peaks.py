@@ -1,5 +1,3 @@
-"""Judge of pipeline-peaks: two schedules, stage by stage."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of predict-real-step: prediction: a real step."""
-
 from course_grader.judging import Params, prediction
 from course_lib.estimate.units import duration_text
 from course_runs.reading import recorded

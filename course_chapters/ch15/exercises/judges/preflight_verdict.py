@@ -1,5 +1,3 @@
-"""Judge of preflight-verdict: would you start a run on this machine?"""
-
 import copy
 import random
 from collections.abc import Mapping, Sequence

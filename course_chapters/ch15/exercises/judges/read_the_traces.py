@@ -1,5 +1,3 @@
-"""Judge of read-the-traces: read the norms and the rates."""
-
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,3 @@
-"""Judge of ring-that-hangs: the ring that hangs on GPUs only."""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of run-report: no number without its file."""
-
 import copy
 import math
 import random

@@ -1,5 +1,3 @@
-"""Judge of scaling-fit: what does scaling cost here?"""
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""Judge of shifted-labels: labels shifted by one."""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of smoke-test: is a falling loss enough?"""
-
 import copy
 import math
 import random

@@ -1,5 +1,3 @@
-"""Judge of spend-ledger: what the session really bought."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of where-it-goes: where a step goes."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

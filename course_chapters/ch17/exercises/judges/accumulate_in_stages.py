@@ -1,5 +1,3 @@
-"""Judge of accumulate-in-stages: find the bug: right alone, wrong together."""
-
 import random
 from collections.abc import Sequence
 from functools import partial

@@ -1,5 +1,3 @@
-"""Judge of audit-synthesis: audit: would you sign this plan?"""
-
 from course_chapters.ch17.exercises.audit_synthesis import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

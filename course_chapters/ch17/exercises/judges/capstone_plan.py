@@ -1,5 +1,3 @@
-"""Judge of capstone-plan: capstone: plan the run, defend it, survive a change."""
-
 import math
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,5 +1,3 @@
-"""Judge of diagnosis-exam: exam: twelve runs, twelve faults."""
-
 from collections import Counter
 from functools import cache
 

@@ -1,5 +1,3 @@
-"""Judge of first-remedy: the cheapest remedy that is enough."""
-
 import random
 
 from course_chapters.ch17.exercises.first_remedy import REMEDIES

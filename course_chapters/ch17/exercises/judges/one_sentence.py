@@ -1,5 +1,3 @@
-"""Judge of one-sentence: the one sentence, as a placement."""
-
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,3 @@
-"""Judge of parallelism-table: the table of parallelisms, in bytes."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of pareto-front: do not optimize one metric."""
-
 import math
 import random
 from typing import Any

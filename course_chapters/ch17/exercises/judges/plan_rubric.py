@@ -1,5 +1,3 @@
-"""Judge of plan-rubric: a rubric that grades any plan."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of predict-slower-wire: prediction: the network becomes slower."""
-
 import math
 from collections.abc import Mapping
 from functools import cache

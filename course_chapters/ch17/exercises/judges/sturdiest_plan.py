@@ -1,5 +1,3 @@
-"""Judge of sturdiest-plan: the plan that survives."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of two-that-fight: two cells of the conflict matrix."""
-
 import random
 from typing import Any
 

@@ -3,15 +3,16 @@ judged; and what was published for such a job."""
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from course_lib.estimate import facts
 from course_lib.estimate.memory.layout import CHUNKED, SCHEDULES, Layout
 from course_lib.estimate.memory.shapes import shape
-from course_lib.estimate.units import number_text, percent_text
+from course_lib.estimate.units import GB, number_text, percent_text
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.clusters import cluster as make_cluster
-from course_lib.parallel.planner.estimating import estimate
+from course_lib.parallel.planner.estimating import estimate, offloaded
 from course_lib.parallel.planner.job import CHECKPOINTING, Job
 from course_lib.parallel.planner.search import NoPlan, Plan
 from course_lib.parallel.planner.validity import in_words
@@ -39,8 +40,11 @@ def judged(text: str, job: Job, cluster: Cluster) -> Plan:
         ranks *= numbers.setdefault(name, 1)
     if "dp" not in numbers:
         if cluster.gpus % ranks:
-            raise NoPlan(f"tp x cp x pp is {ranks}, which does not divide the {cluster.gpus} devices.")
+            raise NoPlan(f"{_product(numbers)}, which does not divide the {cluster.gpus:,} devices.")
         numbers["dp"] = cluster.gpus // ranks
+    elif ranks * numbers["dp"] != cluster.gpus:
+        fits = f" With dp = {cluster.gpus // ranks} they are used." if cluster.gpus % ranks == 0 else ""
+        raise NoPlan(f"{_product(numbers)}, and there are {cluster.gpus:,} devices.{fits}")
     size = numbers.pop("microbatch", 1)
     numbers.setdefault("microbatches", max(1, int(job.sequences) // (numbers["dp"] * size)))
     numbers.setdefault("zero", 1)
@@ -49,12 +53,10 @@ def judged(text: str, job: Job, cluster: Cluster) -> Plan:
     where = Layout(sp=numbers["tp"] > 1, schedule=schedule or usual, **numbers)
     found = estimate(job, cluster, where)
     if not found.ok:
-        held = (
-            f" It holds {float(found.memory) / 1e9:.1f} GB of {cluster.memory / 1e9:.0f} GB."
-            if found.memory > 0
-            else ""
-        )
-        raise NoPlan(f"This layout cannot run: {'; '.join(in_words(int(found.faults)))}.{held}")
+        held = f" It holds {found.memory / GB:.1f} GB of {cluster.memory / GB:.0f} GB." if found.memory > 0 else ""
+        room = f", for which its server has {cluster.server_memory / GB:.1f} GB"
+        away = f" It offloads {offloaded(job, where) / GB:.1f} GB of each device{room}." if held and job.offload else ""
+        raise NoPlan(f"This layout cannot run: {'; '.join(in_words(int(found.faults)))}.{held}{away}")
     return Plan(job=job, cluster=cluster, layout=where, estimate=found)
 
 
@@ -96,6 +98,12 @@ def compared(found: Published, best: Plan) -> str:
         f"{step.layout}: {number_text(step.tokens_per_s, 4)} tokens/s a device{same}. The quickest plan is predicted "
         f"at {number_text(best.device_rate, 4)} in {best.job.dtype}, {percent_text(abs(ahead), 2)} {more}{other}."
     )
+
+
+def _product(numbers: Mapping[str, int]) -> str:
+    """The degrees that are given and their product, in words."""
+    given = {name: numbers[name] for name in ("tp", "cp", "pp", "dp") if name in numbers}
+    return f"{' x '.join(given)} = {' x '.join(map(str, given.values()))} = {math.prod(given.values())}"
 
 
 def _parsed(text: str) -> dict[str, str]:

@@ -100,6 +100,11 @@ def test_a_plan_leaves_servers_out_and_loses_time_to_failures_and_checkpoints():
     kept, left = assess(GOOD, task), assess({**GOOD, "without": [weak]}, task)
     assert kept.seconds == left.seconds and kept.days > 1.05 * left.days
     assert assess({**GOOD, "without": [weak, 0 if weak else 1]}, task).problems == ("devices",)
+    gone = assess({**GOOD, "without": [weak, 9]}, task)
+    assert gone.problems == ("servers",) and gone.reasons == ("there is no server 9; the servers are 0 to 8",)
+    for odd in (7, "7", [True], None):
+        with pytest.raises(ValueError, match=r"without is .*; it is a list of numbers of servers"):
+            assess({**GOOD, "without": odd}, task)
     minutes = faults.best_interval(left.saving, left.between) / 60
     often = [assess({**GOOD, "without": [weak], "checkpoint_minutes": by * minutes}, task).days for by in (0.1, 1, 10)]
     assert often[1] < min(often[0], often[2])

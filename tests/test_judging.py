@@ -384,6 +384,8 @@ def test_other_tensors_come_from_the_same_draws():
     [
         (([torch.tensor([1.0, math.nan])], {"a": 1}), True),
         (([torch.tensor([2.0, math.nan])], {"a": 1}), False),
+        (([torch.tensor([1.0, 0.0])], {"a": 1}), False),
+        (([torch.tensor([1.0, math.inf])], {"a": 1}), False),
         (([torch.tensor([1.0, 0.0]).double()], {"a": 1}), False),
         (([torch.ones(1, 2)], {"a": 1}), False),
         (([3], {"a": 1}), False),
@@ -401,6 +403,13 @@ def test_a_mistake_is_looked_for_in_one_place_of_every_entry():
     mine = [{name: (2 * one, two + 1) for name, (one, two) in row.items()} for row in right]
     assert () in parts_alike(mine, slip, right, (..., 0)), "other places of an entry do not count"
     assert not parts_alike(mine, slip, right, (..., 1)) and () not in parts_alike(mine, slip, right, ())
+
+
+def test_nan_is_what_a_mistake_gives_only_where_the_mistake_gives_nan_too():
+    right, slip = {"norm": math.inf, "parts": [1.0]}, {"norm": 5.0, "parts": [2.0]}
+    mine = {"norm": math.nan, "parts": [2.0]}
+    assert parts_alike(mine, slip, right, ()) == {("parts",)} and not parts_alike(mine, slip, right, WHOLE)
+    assert parts_alike(mine, slip | {"norm": float("nan")}, right, WHOLE) == {()}
 
 
 def test_a_list_that_means_nothing_by_its_numbers_is_explained_as_a_whole_or_not_at_all():

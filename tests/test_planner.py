@@ -533,7 +533,9 @@ def test_plans_differ_in_what_one_may_want(model, gpus):
         ("tp=8,pp=4,zero=1", None, {"dp": 2, "microbatches": 128, "sp": True}),
         ("tp=2 dp=32 microbatch=2 zero=3 recompute=full", None, {"microbatches": 4, "pp": 1}),
         ("pp=8,virtual=5,zero=3,microbatches=32,recompute=full", None, {"schedule": "interleaved", "dp": 8}),
-        ("tp=3", planner.NoPlan, "does not divide the 64 devices"),
+        ("tp=3", planner.NoPlan, "tp x cp x pp = 3 x 1 x 1 = 3, which does not divide the 64 devices"),
+        ("tp=8,pp=4,dp=4", planner.NoPlan, "8 x 1 x 4 x 4 = 128, and there are 64 devices. With dp = 2 they are used"),
+        ("tp=8,pp=3,dp=4", planner.NoPlan, "8 x 1 x 3 x 4 = 96, and there are 64 devices.$"),
         ("pp=16,virtual=7,microbatches=32", planner.NoPlan, "cannot run: pp times virtual does not divide"),
         ("dp=64,zero=0", planner.NoPlan, r"does not fit .* of 85 GB"),
         ("tq=8", ValueError, "'tq=8' is no part of a layout"),
@@ -601,7 +603,8 @@ def test_adams_moments_in_the_servers_memory_save_what_was_measured():
     away = own_layout.judged("tp=2,pp=2,ep=4,zero=1,offload=moments", job, cluster)
     assert here.memory / GB == pytest.approx(47.2, rel=0.05)
     saved = (here.memory - away.memory) / GB
-    assert saved == pytest.approx(15.3, rel=0.02) and planner.offloaded(away) / GB == pytest.approx(saved)
+    assert saved == pytest.approx(15.3, rel=0.02)
+    assert planner.offloaded(away.job, away.layout) / GB == pytest.approx(saved)
     added = {name: float(part - here.estimate.step.parts[name]) for name, part in away.estimate.step.parts.items()}
     assert added.pop("optimizer") == pytest.approx(saved * GB / 8 / constants.HOST_ADAM, rel=0.01)
     assert not any(added.values())
@@ -618,6 +621,22 @@ def test_sharded_state_in_the_servers_memory_leaves_none_on_the_device():
     parts = planner.memory_by_part(plan.job, plan.layout)
     assert parts["state"] == 0 < parts["gathered weights"]
     assert "--training.enable_cpu_offload" in commands.command(plan, "torchtitan")
+    assert "zero" not in planner.degrees(replace(plan, layout=Layout(tp=8)))  # on one data rank it shards nothing
+
+
+@each_of("name, room", [("8xH100", 250), ("72xGB200", 240), ("Jean Zay A100:8", 64), ("8xB300", 0)])
+def test_what_is_offloaded_must_fit_into_the_servers_own_memory(name, room):
+    """405 billion parameters with 16 bytes each are 812 GB for each of 8 devices; no source knows a B300's server."""
+    job = planner.Job(model="llama3-405b", seq=8192, sequences=576, software="torchtitan")
+    cluster, where = planner.cluster(name), "zero=3,microbatch=1,recompute=full,offload=state"
+    assert cluster.server_memory == room * GB
+    if cluster.gpus > 8 or not room:
+        assert own_layout.judged(where, job, cluster).estimate.ok
+        return
+    with pytest.raises(planner.NoPlan, match=f"offloads 811.7 GB of each device, for which its server has {room}.0"):
+        own_layout.judged(where, job, cluster)
+    with pytest.raises(planner.NoPlan, match=f"offloads 812 GB of each device, for which its server has {room} GB"):
+        planner.choices(job, cluster)
 
 
 def test_a_search_offloads_where_nothing_else_fits():

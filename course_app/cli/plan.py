@@ -124,7 +124,7 @@ def explain(plans: Mapping[str, Any], tokens: float) -> list[str]:
     """Each plan in a few lines: its wish and layout; time and cost; memory and time by part; what binds it; what it
     gives up."""
     from course_lib.estimate.units import bytes_text, duration_text, percent_text
-    from course_lib.parallel.planner import cost, degrees, memory_parts, offloaded, time_parts, verdict
+    from course_lib.parallel.planner import cost, degrees, memory_parts, time_parts, verdict
 
     lines: list[str] = []
     best = next(iter(plans.values()))
@@ -137,11 +137,21 @@ def explain(plans: Mapping[str, Any], tokens: float) -> list[str]:
             f"{percent_text(float(plan.estimate.mfu))} ({percent_text(float(plan.estimate.attention_mfu))} "
             "with attention)",
             f"   Memory: {bytes_text(plan.memory)} of {bytes_text(plan.cluster.memory)}: {held}",
-            *([f"   In the server's memory: {bytes_text(offloaded(plan))} a GPU"] * plan.job.offload),
+            *([f"   In the server's memory: {_in_server(plan)}"] * plan.job.offload),
             f"   Time: {spent}",
             f"   {verdict(plan, best)}",
         ]
     return lines
+
+
+def _in_server(plan: Any) -> str:
+    """What a device offloads, of what the server has for it, as far as a source says that."""
+    from course_lib.estimate.units import bytes_text
+    from course_lib.parallel.planner import offloaded
+
+    room = plan.cluster.server_memory
+    told = f"of {bytes_text(room)}" if room else "not checked: no source says how much such a server has"
+    return f"{bytes_text(float(offloaded(plan.job, plan.layout)))} a device, {told}"
 
 
 def about(one: Any) -> str:

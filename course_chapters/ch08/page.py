@@ -16,7 +16,6 @@ from course_chapters.ch08 import tables
 from course_chapters.ch08 import widgets as pictures
 from course_chapters.ch08.exercises import numbers
 from course_chapters.ch08.ledger_bars import memory_over_a_step
-from course_chapters.ch08.training import BATCH, losses_of, part_of
+from course_chapters.ch08.training import BATCH, live_bytes, losses_of, part_of
 from course_chapters.metered_torch import bytes_by_line
-from course_chapters.running_example import GPUS
 from course_chapters.table import table

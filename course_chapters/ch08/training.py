@@ -1,10 +1,11 @@
-"""Chapter 08's small training job: one batch of text over ranks, and the loss curve of a sharded model."""
+"""Chapter 08's small training job: one batch of text over ranks, its loss curve and its live bytes when sharded."""
 
 import torch
 from torch import Tensor
 
-from course_lib.cluster import AVG, Comm
-from course_lib.model import text
+from course_lib.cluster import AVG, Comm, simulate
+from course_lib.model import ledger, text
+from course_lib.model.transformer import Config
 from course_lib.model.transformer import loss as mean_loss
 from course_lib.parallel import sharding
 
@@ -39,3 +40,9 @@ def losses_of(comm: Comm, stage: int, steps: int, group_size: int | None = None)
         comm.all_reduce(mean, op=AVG)
         losses.append(mean.item())
     return losses
+
+
+def live_bytes(stage: int, config: Config) -> ledger.Timeline:
+    """Live bytes of rank 0 of 4 over a step of this stage."""
+    text.batch(0, 1, 8)  # builds its cached table now, so that no rank is charged for it
+    return ledger.Timeline(*simulate(sharding.live_bytes, 4, args=(stage, config)).results[0])

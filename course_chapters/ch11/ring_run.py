@@ -51,6 +51,9 @@ class Recorded:
     steps: dict[str, list[list[Held]]]
 
 
+Notes = Sequence[tuple[str, Any]]  # of a rank, in order: "sends" or "receives" with a tensor, a pass with its FLOPs
+
+
 class _Watched:
     """A communicator that notes what its rank sends, receives and computes, in order."""
 
@@ -123,29 +126,20 @@ class _Reader:
 
     def steps_of(self, rank: int) -> Iterator[Held]:
         """The rank after each forward step, each backward step, and when gradients are home."""
-        log, ranks = self.run.results[rank][3], len(self.blocks)
-        traveling = [tensor for what, tensor in log if what == "sends" and tensor.dtype == torch.float32]
-        arrived = [tensor for what, tensor in log if what == "receives" and tensor.dtype == torch.float32]
-        whole = self.run.results[rank][2].float()
-        early = self.shares_in(whole - arrived[-1], rank)  # what the rank itself kept until then
-        block, coming, sent, step, met = rank, rank, 0, 0, [rank]
-        for what, value in log:
-            if what == "sends":
-                sent += value.nbytes
-            elif what == "receives":
-                coming = self.owner_of(value) if value.dtype == torch.bfloat16 else coming
-            else:
-                met = met[: step % ranks] + [block] if what == "forward" else met
-                late = what == "backward" and step % ranks > 0
-                shares = self.shares_in(traveling[step % ranks - 1], block) if late else ()
-                pairs = round(value / float(attention_flops(1, HEADS, DIM, what == "backward")))
-                yield Held(block, pairs, *self._softmax(rank, met), shares, early if what == "backward" else (), sent)
-                step += 1
-                block = coming
-                if step == ranks:
-                    block, sent = rank, 0
-                    coming = rank
-        yield Held(rank, 0, *self._softmax(rank, met), (), self.shares_in(whole, rank), sent)
+        log, ranks, met = self.run.results[rank][3], len(self.blocks), [rank]
+        computed = [at for at, (what, _) in enumerate(log) if what in ("forward", "backward")]
+        whole, border = self.run.results[rank][2].float(), computed[ranks - 1] + 1
+        for kind, notes in (("forward", log[:border]), ("backward", log[border:])):
+            blocks = [rank, *map(self.owner_of, _tensors(notes, "receives", torch.bfloat16))]
+            met = blocks[:ranks] if kind == "forward" else met
+            traveling, arrived = (_tensors(notes, what, torch.float32) for what in ("sends", "receives"))
+            kept = self.shares_in(whole - arrived[-1], rank) if arrived else ()  # by the rank itself until the end
+            for step, at in enumerate(at for at, (what, _) in enumerate(notes) if what == kind):
+                pairs = round(notes[at][1] / float(attention_flops(1, HEADS, DIM, kind == "backward")))
+                softmax = self._softmax(rank, met if kind == "backward" else met[: step + 1])
+                shares = self.shares_in(traveling[step - 1], blocks[step]) if traveling and step else ()
+                yield Held(blocks[step], pairs, *softmax, shares, kept, _nbytes(notes[:at]))
+        yield Held(rank, 0, *self._softmax(rank, met), (), self.shares_in(whole, rank), _nbytes(log[border:]))
 
     def _softmax(self, rank: int, met: Sequence[int]) -> tuple[int, float, float, float]:
         """For the first head's last query after these blocks: keys seen, largest score, sum over it, share of the final
@@ -160,3 +154,13 @@ class _Reader:
         top, log_sum = scores.max(), self.run.results[rank][1][0, -1]
         total = (scores - top).exp().sum()
         return len(scores), float(top), float(total), float((top + total.log() - log_sum).exp())
+
+
+def _tensors(notes: Notes, what: str, dtype: torch.dtype) -> list[Tensor]:
+    """What a rank sent or received in this format, in order."""
+    return [tensor for done, tensor in notes if done == what and tensor.dtype == dtype]
+
+
+def _nbytes(notes: Notes) -> int:
+    """Bytes that a rank sent."""
+    return sum(tensor.nbytes for done, tensor in notes if done == "sends")

@@ -107,21 +107,21 @@ def wrong_scale() -> Markdown:
         (whole(part).square().mean() / 4).backward()
 
     def work(comm: Comm, x: Tensor, wrong: bool) -> tuple[Tensor, Tensor]:
-        group, copies = ep.expert_groups(comm, 2)
+        group, replicas = ep.expert_groups(comm, 2)
         layer = part_of(whole, group)
         layer(x).square().mean().backward()
         dense, experts = [layer.router.weight], list(layer.experts.parameters())
         if wrong:
-            for who, parameters in ((comm, dense), (copies, experts)):
+            for who, parameters in ((comm, dense), (replicas, experts)):
                 for parameter in parameters:
                     who.all_reduce(parameter.grad)
                     parameter.grad /= who.size
         else:
-            ep.average_gradients(comm, copies, dense, experts)
+            ep.average_gradients(comm, replicas, dense, experts)
         return gradient(layer.router.weight), gradient(layer.experts.down)
 
     rows = []
-    for words, wrong in (("mean over the copies of an expert", True), ("sum over the copies, divided by N", False)):
+    for words, wrong in (("mean over the replicas of an expert", True), ("sum over the replicas, divided by N", False)):
         router, down = simulate(work, 4, per_rank=[(part, wrong) for part in tokens]).results[0]
         ratios = (
             router.norm() / gradient(whole.router.weight).norm(),

@@ -85,23 +85,29 @@ def _one_step(comm: Comm, order: Sequence[str], job: four_axes.Job) -> tuple[Map
     return rank.at, sum(weight.numel() for weight in rank.weights.values())
 
 
+def _axis(message: Message, here: Mapping[str, int], there: Mapping[str, int]) -> str:
+    """The axis along which a message goes; a collective over dp or cp, which has a tag, is one over both."""
+    axis = next(axis for axis in four_axes.AXES if here[axis] != there[axis])
+    return BOTH if message.tag and axis in ("dp", "cp") else axis
+
+
 @lru_cache(maxsize=4)
 def record(order: str = "tp inside the servers") -> Step:
-    """One step up to the norm of the gradients, its messages sorted into scenes by the lines that sent them."""
+    """One step up to the norm of the gradients. A message's scene follows from the axes along which its ranks differ,
+    and from the call that sent it: the group of dp × cp has two, and the norm's is the last one along tp and pp."""
     job = four_axes.Job(sequences=4)
     run = simulate(_one_step, 16, (ORDERS[order], job), topology=Topology.nodes(PER_SERVER))
     at, weights = zip(*run.results, strict=True)
+    sent = [(message, _axis(message, at[message.src], at[message.dst])) for message in run.messages]
+    last = {(message.src, axis): message.tag for message, axis in sent}  # a rank's last call along an axis
     scenes: list[list[Sent]] = [[] for _ in SCENES]
     hops = [0] * len(at)  # of gradients, by the rank that sends
-    for message in run.messages:
-        both = "rank.replicas." in message.line
-        here, there = at[message.src], at[message.dst]
-        axis = BOTH if both else next(axis for axis in four_axes.AXES if here[axis] != there[axis])
-        scene = 0 if both else 1 + ("tp", "cp", "pp").index(axis)
-        if "all_reduce(flat)" in message.line:
+    for message, axis in sent:
+        scene = 0 if axis == BOTH else 1 + ("tp", "cp", "pp").index(axis)
+        if axis == BOTH and message.tag > 1:
             scene = GRADIENTS + hops[message.src]
             hops[message.src] += 1
-        elif f"rank.{axis}.all_reduce(total)" in message.line:
+        elif axis != BOTH and message.tag and message.tag == last[message.src, axis]:
             scene = len(SCENES) - 1
         scenes[scene].append(Sent(message, axis, message.src // PER_SERVER != message.dst // PER_SERVER))
     return Step(run, scenes, at, weights)

@@ -71,7 +71,10 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def near(got: object, want: float, rel: float) -> bool:
-    """Whether `got` is a number within the relative tolerance of `want`; where 0 is right, within 1e-12."""
+    """Whether `got` is a number within the relative tolerance of `want`, or equal to it if that is 0; where 0 is right,
+    within 1e-12."""
+    if not rel and want:
+        return is_number(got) and got == want  # also of whole numbers that no float holds
     return is_number(got) and math.isclose(got, want, rel_tol=rel, abs_tol=0.0 if want else 1e-12)
 
 

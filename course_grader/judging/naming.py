@@ -11,7 +11,7 @@ says what differs and names no cause.
 import math
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,7 +77,7 @@ def named(exercise: str, contract: Judging, judged: Sequence[Judged], seconds: f
     trial = _Trial(exercise, contract, judged, until)
     for share in sorted(open_ones, key=lambda share: VERDICT_KINDS.index(share[0])):
         places = open_ones[share]
-        if (found := trial.cause(candidates, places)) is None:
+        if trial.only_nan_is_wrong(places) or (found := trial.cause(candidates, places)) is None:
             continue
         name, sentence = found
         for at, number in places:
@@ -136,21 +136,31 @@ class _Trial:
                 return None
         return None
 
+    def only_nan_is_wrong(self, places: Sequence[tuple[int, int]]) -> bool:
+        """Whether NaN is all that is wrong here, to which many mistakes lead."""
+        if self.contract.many_right or any(self.judged[at].outcome.state != "answered" for at, _ in places):
+            return False
+        pairs = (pair for place in places for pair in self.judged_values(*place))
+        wrong = [one for one, right in pairs if not _equal(one, right)]
+        return bool(wrong) and all(type(one) is float and math.isnan(one) for one in wrong)
+
     def little_is_wrong(self, places: Sequence[tuple[int, int]]) -> bool:
         """Whether only a few values are wrong here, none of them telling, so that different mistakes may share them."""
         wrong = list[Any]()
         for at, number in dict(places).items():
-            case, got, where = self.judged[at].case, self.judged[at].outcome, self.judged[at].verdicts[number].where
-            if self.contract.many_right or got.state != "answered" or len(wrong) > FEW:
+            if self.contract.many_right or self.judged[at].outcome.state != "answered" or len(wrong) > FEW:
                 return False
-            with judged_variant(self.right.exercise, self.judged[at].params):
-                mine, want = _leaves(got.value), _leaves(self.right.value(case))
-            paths = [
-                path for path in {**want, **mine} if where == WHOLE or _begins(path[type(got.value) is list :], where)
-            ]
-            both = ((mine.get(path, _NOTHING), want.get(path, _NOTHING)) for path in paths)
-            wrong += [one for one, right in both if _apart(one, right)]
+            wrong += [one for one, right in self.judged_values(at, number) if _apart(one, right)]
         return 0 < len(wrong) <= FEW and not any(map(_is_telling, wrong))
+
+    def judged_values(self, at: int, number: int) -> Iterator[tuple[Any, Any]]:
+        """The values that a verdict is about, each with the right one."""
+        case, got, where = self.judged[at].case, self.judged[at].outcome, self.judged[at].verdicts[number].where
+        with judged_variant(self.right.exercise, self.judged[at].params):
+            mine, want = _leaves(got.value), _leaves(self.right.value(case))
+        for path in {**want, **mine}:
+            if where == WHOLE or _begins(path[type(got.value) is list :], where):
+                yield mine.get(path, _NOTHING), want.get(path, _NOTHING)
 
     def fails_elsewhere(self, answer: BankAnswer) -> bool:
         """Whether a shipped answer fails somewhere where the answer is right, as far as the time allows."""
@@ -357,6 +367,8 @@ def _fits(mine: Any, its: Any, want: Any, rel: float = REL) -> bool:
 
 def _apart(its: Any, want: Any) -> bool:
     """Whether a mistake leads to another value than the right one."""
+    if type(its) is type(want) is int:
+        return its != want
     if is_number(its) and is_number(want):
         return not math.isclose(its, want, rel_tol=_TIGHT, abs_tol=1e-12)
     if hasattr(its, "shape") and hasattr(want, "shape") and its.shape == want.shape and its.dtype == want.dtype:
@@ -407,12 +419,12 @@ def _gather(found: dict[Path, Any], value: Any, path: Path) -> dict[Path, Any]:
 def _equal(one: object, two: object, rel: float = REL) -> bool:
     """Whether two values are the same up to rounding."""
     if is_number(one) and is_number(two):
-        return math.isclose(one, two, rel_tol=rel if float in (type(one), type(two)) else 0.0, abs_tol=1e-12)
+        return math.isclose(one, two, rel_tol=rel, abs_tol=1e-12) if float in (type(one), type(two)) else one == two
     if hasattr(one, "shape") and hasattr(two, "shape"):
         return _same_tensors(one, two)
     if type(one) is str and type(two) is str:
         return one.strip().lower() == two.strip().lower()
-    return type(one) is type(two) and (one == two or one != one)
+    return type(one) is type(two) and bool(one == two or (one != one and two != two))
 
 
 def _same_tensors(one: Any, two: Any) -> bool:

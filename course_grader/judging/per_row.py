@@ -115,7 +115,7 @@ class Word(Knowing):
                 choices = ", ".join(map(repr, self.choices))
                 return "no-such-word", f"{self.words(*row)}: expected one of {choices}; got {describe(value)}."
         if len(set(said)) == 1 and len(set(wants)) > 1:
-            return Wrong("always-the-same", f"{case.name}: it is {said[0]!r} whatever is given.", f"{case.name}: ")
+            return Wrong("always-the-same", f"{case.name}: not all {len(said)} are {said[0]!r}.", f"{case.name}: ")
         row, value = next((row, value) for row, value, want in zip(rows, said, wants, strict=True) if value != want)
         for mistake in self.mistakes:
             if said == [mistake.on(*row) for row in rows]:

@@ -33,12 +33,10 @@ def _forgetting(function, forgotten):
 {name} = _forgetting({name}, {forgotten})
 """
 FREE = {  # arguments that may be forgotten: no result depends on them ("unused", perhaps in this variant only, "ratio"
-    # where others grow alike), they follow from others ("tied"), or they are the answer's own or a function. A mesh's
-    # sizes are tied to which ranks hold equal pieces; what the state of `adamw` holds is for the answer to choose, so
-    # no case can call it with another one; `kept` needs the weights in its other variant, which finds out who forgets
+    # where others grow alike), they follow from others ("tied"), or they are a function. `kept` needs the weights in
+    # its other variant, which finds out who forgets
     "mfu-waste": {"money_lost usd_per_hour": "unused"},
     "reconcile-ledger": {"block_bytes heads": "unused"},
-    "write-adamw": {"adamw state": "own"},
     "block-scaled": {"quantize_blocks round_e4m3": "function"},
     "name-the-algorithm": {"name_algorithm nbytes": "tied"},
     "loss-stands-still": {"train build": "function", "train make": "function"},
@@ -49,7 +47,6 @@ FREE = {  # arguments that may be forgotten: no result depends on them ("unused"
     "active-parameters": {"total_parameters k": "unused"},
     "capacity": {"kept weights": "unused"},
     "place-axes": {"best_order inside": "unused", "best_order across": "unused"},
-    "norm-on-mesh": {"mesh_norm sizes": "tied"},
     "find-straggler": {"straggler wait": "tied"},
     "shifted-labels": dict.fromkeys(
         (f"label_fault {each}" for each in ("inputs", "targets", "counts", "mark")), "tied"

@@ -49,6 +49,9 @@ def gradients_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[list[Any]]]:
         [((mean + draw(shape)) * spec["size"]).to(dtype) for mean, shape in zip(drift, shapes, strict=True)]
         for _ in range(spec["steps"])
     ]
+    if spec.get("twins"):  # the second parameter and its gradients equal the first one's
+        for row in (parameters, *steps):
+            row[1] = row[0].clone()
     for step, index in spec.get("missing", ()):
         steps[step][index] = None
     for index in spec.get("silent", ()):  # parameters whose gradient is always zero
@@ -57,8 +60,9 @@ def gradients_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[list[Any]]]:
 
 
 def rates(spec: Mapping[str, Any]) -> list[float]:
-    """The learning rate of every step."""
-    return [spec["lr"] * spec.get("falls", 1.0) ** step for step in range(spec["steps"])]
+    """The learning rate of every step; it may be zero in the first one, as a warm-up begins."""
+    lr, falls, from_zero = spec["lr"], spec.get("falls", 1.0), spec.get("from_zero", False)
+    return [lr * falls**step * (step > 0 or not from_zero) for step in range(spec["steps"])]
 
 
 def trajectory(answer: Answer, case: Case, comm: Comm | None = None) -> object:

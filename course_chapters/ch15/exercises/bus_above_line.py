@@ -29,15 +29,15 @@ CARD = Card(
 | `"element_bytes"`, `"sent_bytes"` | of a number in the tensor; of the same number on the wire |
 | `"sent_once"` | whether the tensor crosses the wire once, instead of around a ring |
 | `"wires"` | number of equal wires that share the traffic |
-| `"printed"` | what the report calls bus bandwidth |
+| `"printed"` | what the report calls bus bandwidth, to within 1 % |
 | `"line"` | the most that one wire carries in one direction, bytes/s |
 
 Bus bandwidth is defined as the bytes that a rank sends **around a ring**, over the time: for N ranks 2(N − 1)/N of the
 tensor in an all-reduce, and (N − 1)/N in the other two.
 
 Return the pair `(cause, rate)`. `rate` is what **one wire really carries in one direction**, in bytes/s, by the clock
-that waited. The cause is what makes the printed number larger than that, whether it is above the line or below; where
-several causes do, return the one with the largest effect:
+that waited. The cause is what makes the printed number more than 10 % larger than that, whether it is above the line
+or below; where several causes do, return the one with the largest effect:
 
 {words_of(CAUSES)}""",
     **Worth(points=5, minutes=10, difficulty=3, importance=4),

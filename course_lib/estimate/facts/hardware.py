@@ -28,6 +28,7 @@ class Device(Sheet):
     link_both_ways = Number()  # B/s, both directions added: what brochures print
     network_one_way = Number()  # B/s in one direction, to other servers, per device
     power = Number()  # W
+    server_memory = Number()  # B, of the usual server's own processors, for all its devices together
 
     @property
     def label(self) -> str:

@@ -89,6 +89,17 @@ def predicted_bytes(framework: str, run: TrainingRun) -> Numeric:
     return first + slack_bytes(first, framework)
 
 
+def offloaded_bytes(framework: str, run: TrainingRun) -> Numeric:
+    """Bytes that a rank of the stage with the most of them has in the server's memory; 0 for a run without
+    `OFFLOADED`."""
+    both = (replace(run, words=words) for words in (run.words - {OFFLOADED}, run.words))
+    all_of_it, here = ([sum(terms.values()) for terms in framework_of(framework).terms(each)] for each in both)
+    first, *others = (whole - left for whole, left in zip(all_of_it, here, strict=True))
+    for other in others:
+        first = np.maximum(first, other)
+    return first
+
+
 def slack_bytes(terms: Numeric, framework: str = "torchtitan") -> Numeric:
     """Bytes that a framework holds beyond the terms: the allocator's slack, and its buffers."""
     fit = fits()[framework]

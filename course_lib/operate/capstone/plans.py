@@ -45,6 +45,7 @@ DEGREES: Mapping[str, Any] = {
 # the minutes between two checkpoints; by default they are the best for the published rate of failures.
 OPTIONAL = ("sequences", "tokens", "without", "checkpoint_minutes")
 PROBLEMS: Mapping[str, str] = {
+    "servers": "a server is left out that the cluster does not have",
     "devices": "the degrees do not multiply to whole servers of the cluster",
     "layout": "the degrees do not divide the model or the batch",
     "batch": f"the batch differs from the task's by more than {percent_text(TOLERANCE)}",
@@ -95,12 +96,15 @@ def layout_of(plan: Mapping[str, Any]) -> Layout:
 def _known(plan: Mapping[str, Any]) -> None:
     if unknown := [name for name in plan if name not in DEGREES and name not in OPTIONAL]:
         raise ValueError(f"A plan has no {unknown[0]!r}; it has {', '.join((*DEGREES, *OPTIONAL))}.")
+    without = plan.get("without", ())
+    if not isinstance(without, list | tuple | set) or any(type(each) is not int for each in without):
+        raise ValueError(f"without is {without!r}; it is a list of numbers of servers, such as [3].")
 
 
 def assess(plan: Mapping[str, Any], task: Task) -> Assessed:
     """What `plan` costs on `task` and which bounds it breaks. The layout may use fewer servers than the cluster has.
 
-    ValueError for a key that no plan has; degrees that cannot be are the problem "layout". The last few thousand are
+    ValueError for a key that no plan has, and for servers to leave out that are no list of numbers; degrees that cannot be are the problem "layout". The last few thousand are
     kept: whoever searches asks for the same plans again.
     """
     key = task, *((name, type(value), value) for name, value in plan.items())
@@ -129,7 +133,10 @@ def _assessed(plan: Mapping[str, Any], task: Task) -> Assessed:
         return _impossible(0, tokens, task, "layout", (str(error),))
     gpus, per_node = int(layout.ranks), task.hardware().per_node
     without = set(plan.get("without", ()))
-    servers = [each for each in range(task.gpus // per_node) if each not in without]
+    if gone := without.difference(range(task.servers)):
+        reasons = (f"there is no server {min(gone)}; the servers are 0 to {task.servers - 1}",)
+        return _impossible(gpus, tokens, task, "servers", reasons)
+    servers = [each for each in range(task.servers) if each not in without]
     if gpus > per_node * len(servers) or (gpus > per_node and gpus % per_node):
         return _impossible(gpus, tokens, task, "devices", (PROBLEMS["devices"],))
     cluster = task.hardware(gpus)

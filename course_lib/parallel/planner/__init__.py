@@ -5,13 +5,14 @@ Pure functions over frozen records; any number may be a numpy array. Each term o
 formula and source: `products`, `layers`, `wires`, `traffic`, `bubbles`, put together in `step`.
 """
 
-from course_lib.parallel.planner.advice import binding, cost, degrees, memory_parts, offloaded, time_parts, verdict
+from course_lib.parallel.planner.advice import binding, cost, degrees, memory_parts, time_parts, verdict
 from course_lib.parallel.planner.cluster import Cluster, Wire
 from course_lib.parallel.planner.clusters import cluster, names, printed_cluster
 from course_lib.parallel.planner.estimating import (
     Estimate,
     estimate,
     memory_by_part,
+    offloaded,
     peak_memory,
     used_params,
     utilization,

@@ -1,10 +1,9 @@
 """Plans in words: what binds a plan, and what the next one gives up."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from course_lib.estimate.units import DAY, duration_text, number_text, percent_text
-from course_lib.parallel.planner.estimating import SLACK, memory_by_part
+from course_lib.parallel.planner.estimating import memory_by_part
 from course_lib.parallel.planner.search import Plan
 
 CAUSES = {
@@ -31,7 +30,8 @@ def degrees(plan: Plan) -> str:
     where = plan.layout
     words = [f"{name}={getattr(where, name)}" for name in ("tp", "cp", "pp", "dp", "ep") if getattr(where, name) > 1]
     words += [f"replicas={where.replicas}"] * (where.replicas > 1)
-    words += [f"zero={where.zero}", f"micro-batch={plan.micro}"]
+    words += [f"zero={where.zero}"] * (where.shards > 1)  # ZeRO shards nothing on one data rank
+    words += [f"micro-batch={plan.micro}"]
     several = "" if where.microbatches == 1 else "es"
     words += [f"{where.microbatches} micro-batch{several}", f"recompute={plan.job.recompute}"]
     words += [f"offload={plan.job.software.offloads}"] * plan.job.offload
@@ -60,12 +60,6 @@ def shares(parts: Mapping[str, float]) -> dict[str, float]:
 def memory_parts(plan: Plan) -> dict[str, float]:
     """Bytes of the fullest rank by purpose, in words."""
     return shares(memory_by_part(plan.job, plan.layout))
-
-
-def offloaded(plan: Plan) -> float:
-    """Bytes of the fullest rank that are in the server's memory."""
-    here, all_of_it = (memory_by_part(replace(plan.job, offload=away), plan.layout) for away in (True, False))
-    return sum(all_of_it.values()) - sum(here.values()) - (all_of_it[SLACK] - here[SLACK])
 
 
 def time_parts(plan: Plan) -> dict[str, float]:

@@ -29,6 +29,7 @@ class Cluster:
     attention: float  # FLOP/s of fused attention's forward pass
     memory_rate: float  # bytes/s of elementwise kernels
     memory: float  # bytes of one device
+    server_memory: float  # bytes of the server's own memory for each of its devices; 0 where no source has it
     processors: int  # each computes one tile of a product at a time
     usd_per_hour: float = 0.0  # of one device
     source: str = ""

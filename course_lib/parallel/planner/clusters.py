@@ -156,6 +156,7 @@ def _built(row: dict[str, str], gpus: int) -> Cluster:
     measured = facts.ceilings("fp8").get(row["device"]) or facts.ceilings("fp8").get(chip.name)
     fp8 = float(measured.measured) if measured else UNMEASURED * float(device.get("fp8_flops") or 0.0)
     price = PRICES.get(family)
+    server = float(row["server_gb"] or 0) * GB or float(device.get("server_memory") or 0)
     return Cluster(
         name=row["cluster"],
         device=row["device"],
@@ -174,6 +175,7 @@ def _built(row: dict[str, str], gpus: int) -> Cluster:
         attention=float(row["attention_share"]) * share * best,
         memory_rate=float(row["memory_gb_s"]) * GB,
         memory=USABLE * GiB / GB * float(device.memory),
+        server_memory=server / (TRAY if row["device"] in RACKS else int(row["per_node"])),
         processors=PROCESSORS[family],
         usd_per_hour=float(facts.price(price)) if price else 0.0,
         source=row["source"],

@@ -7,7 +7,14 @@ import numpy as np
 
 from course_lib.estimate.compute import attention_flops_per_token, mfu
 from course_lib.estimate.memory.activation_terms import KERNELS
-from course_lib.estimate.memory.frameworks import OFFLOADED, TrainingRun, peak_terms, predicted_bytes, slack_bytes
+from course_lib.estimate.memory.frameworks import (
+    OFFLOADED,
+    TrainingRun,
+    offloaded_bytes,
+    peak_terms,
+    predicted_bytes,
+    slack_bytes,
+)
 from course_lib.estimate.memory.layout import Degrees, Layout
 from course_lib.estimate.memory.shapes import count_params, expert_params
 from course_lib.estimate.units import HOUR, Numeric
@@ -17,7 +24,8 @@ from course_lib.parallel.planner.step import Step, micro_batch, step_time
 from course_lib.parallel.planner.validity import REASONS, faults
 
 SLACK = "allocator and buffers"
-RESERVE = 0.05  # of a device's memory, kept free: predicted peaks are off by more than that in one row of four
+# of a device's memory, and of a server's, kept free: predicted peaks are off by more than that in one row of four
+RESERVE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +54,11 @@ class Estimate:
 def peak_memory(job: Job, cluster: Cluster, layout: Layout) -> Numeric:
     """Bytes of the fullest rank in the job's software: `memory.frameworks`, with its slack and buffers."""
     return predicted_bytes(job.software.memory, _run(job, layout))
+
+
+def offloaded(job: Job, layout: Layout) -> Numeric:
+    """Bytes of a rank, where they are the most, that are in its server's memory."""
+    return offloaded_bytes(job.software.memory, _run(job, layout))
 
 
 def _run(job: Job, layout: Layout) -> TrainingRun:
@@ -105,8 +118,12 @@ def estimate(job: Job, cluster: Cluster, layout: Layout) -> Estimate:
     bits = faults(job, cluster, layout)
     step = step_time(job, cluster, layout)
     seconds = step.seconds
-    bytes_ = np.where(bits == 0, peak_memory(job, cluster, _possible(layout, bits == 0)), np.nan)
-    bits = bits + (np.greater(bytes_, (1 - RESERVE) * cluster.memory).astype(np.int64) << (len(REASONS) - 1))
+    possible = _possible(layout, bits == 0)
+    bytes_ = np.where(bits == 0, peak_memory(job, cluster, possible), np.nan)
+    away = np.where(bits == 0, offloaded(job, possible), 0.0) if job.offload and cluster.server_memory else 0.0
+    held = (away, cluster.server_memory), (bytes_, cluster.memory)  # as the last of the reasons
+    for bit, (here, room) in enumerate(held, len(REASONS) - len(held)):
+        bits = bits + (np.greater(here, (1 - RESERVE) * room).astype(np.int64) << bit)
     return Estimate(
         step=step,
         memory=bytes_ if np.ndim(bytes_) else float(bytes_),

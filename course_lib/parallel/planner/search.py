@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from course_lib.estimate.memory.layout import CHUNKED, Layout
-from course_lib.estimate.units import DAY, number_text
+from course_lib.estimate.units import DAY, GB, number_text
 from course_lib.parallel.planner.cluster import Cluster
-from course_lib.parallel.planner.estimating import Estimate, estimate
+from course_lib.parallel.planner.estimating import RESERVE, Estimate, estimate, offloaded
 from course_lib.parallel.planner.job import Job
 from course_lib.parallel.planner.validity import REASONS
 
@@ -321,11 +321,14 @@ def _too_large(nearest: Plan | None) -> str:
     if nearest is None:
         return f"Nothing can run: {REASONS[0]}."
     where, held, room = nearest.layout, nearest.memory, nearest.cluster.memory
+    told = f"holds {held / GB:.0f} GB on a device of {room / GB:.0f} GB"
+    if held <= (1 - RESERVE) * room:
+        held, room = float(offloaded(nearest.job, where)), nearest.cluster.server_memory
+        told = f"offloads {held / GB:.0f} GB of each device, for which its server has {room / GB:.0f} GB"
     servers = int(np.ceil(nearest.cluster.gpus * held / room / nearest.cluster.per_node))
     offload = f", offload={nearest.job.software.offloads}" * nearest.job.offload
-    degrees = f"tp={where.tp} cp={where.cp} pp={where.pp} dp={where.dp} zero={where.zero}"
+    degrees = f"tp={where.tp} cp={where.cp} pp={where.pp} dp={where.dp}" + f" zero={where.zero}" * (where.shards > 1)
     return (
-        f"Nothing fits: the smallest layout ({degrees}, recompute={nearest.job.recompute}{offload}) holds "
-        f"{held / 1e9:.0f} GB on a device of {room / 1e9:.0f} GB. "
+        f"Nothing fits: the smallest layout ({degrees}, recompute={nearest.job.recompute}{offload}) {told}. "
         f"About {servers * nearest.cluster.per_node} devices would hold it."
     )

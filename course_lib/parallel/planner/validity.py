@@ -19,6 +19,7 @@ REASONS = (
     "interleaving needs a multiple of pp micro-batches",
     "ep does not divide the experts, or the data and context ranks",
     "replicas do not divide the data ranks",
+    "the server's memory does not hold what is offloaded with a twentieth of it in reserve",
     "it does not fit with a twentieth of the memory in reserve",
 )
 
@@ -30,7 +31,8 @@ def _left_over(whole: Any, part: Any) -> Any:
 
 
 def faults(job: Job, cluster: Cluster, layout: Layout) -> np.ndarray:
-    """For each layout a bit for each of `REASONS` but the last: bit i is set if reason i holds."""
+    """For each layout a bit for each of `REASONS` but the last two, which are of memory: bit i is set if reason i
+    holds."""
     one = job.shape
     ranks = layout.dp * layout.cp
     experts = np.maximum(one.experts, 1)

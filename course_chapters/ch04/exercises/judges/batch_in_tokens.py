@@ -11,7 +11,7 @@ right = Worked("batch-in-tokens")
 TOKENS = Column(
     part="tokens",
     unit="tokens",
-    rel=EXACT,
+    rel=0.0,
     want=right[0],
     words=lambda b, g, n, s: f"{b} sequences of {s:,} tokens, {g} micro-batches, {n} ranks",
 )
@@ -35,11 +35,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     off = [(right[0](b, 1, n, s) + by * b * s, b, n, s) for b, n, s, by in ((2, 8, 2048, 3), (1, 64, 1024, 63))]
     small = [(b * n * s // 2, b, n, s) for b, n, s in draw_rows(rng, 3, (2, 4), (8, 64), LENGTHS)]
     large = each_changed((8, 17, 4096, 2**17), (4, 3, 64, 2**11))  # more than 32 bits hold
+    large.append((3, 2**20 + 1, 2**17 + 1, 2**17 + 1))  # and more than a float does
     whole = right[0](8, 17, 64, 2**20)
     off += [(whole + by, 8, 64, 2**20) for by in (-1, 0, 1)] + each_changed(
         (whole, 4, 64, 2**20), (2**29, 2, 32, 2**19)
     )
-    off.append((2**17, 1, 64, 2**11))
+    off += [(2**17, 1, 64, 2**11), (2**55, 8, 64, 2**20), (2**55 + 1, 8, 64, 2**20)]  # more than a float holds
     return [
         shown(f"{b} sequences, {g} micro-batches, {n} ranks", "values:tokens", 0, [(b, g, n, s)]),
         shown(f"a batch of {batch:,} tokens", "values:accumulation", 1, [(batch, b, n, s)]),
@@ -102,6 +103,14 @@ def accumulation(batch: int, sequences: int, ranks: int, length: int) -> int | N
 # %% wrong: a fraction of a micro-batch => generality not-whole
 # > this is no whole number; return None.
 # ~ count if count and not rest else None ==> batch / (sequences * ranks * length)
+# %% wrong: the batch in floating point => values
+# > floating point rounds large counts; multiply integers.
+# ~ sequences * accumulated * ranks * length ==> int(float(sequences) * accumulated * ranks * length)
+# %% wrong: micro-batches in floating point => generality none-is-right
+# -     count, rest = divmod(batch, sequences * ranks * length)
+# -     return count if count and not rest else None
+# +     count = batch / (sequences * ranks * length)
+# +     return int(count) if count >= 1 and count == int(count) else None
 # %% wrong: ranks left out of the inverse => values ranks-forgotten
 # > so many would be right on one rank.
 # ~ batch, sequences * ranks * length) ==> batch, sequences * length)

@@ -216,6 +216,13 @@ def clip(shards: list[dict], limit: float, replicated: set[str]) -> float:
 # ~ norm > limit ==> limit / norm < 1
 # %% wrong: a factor of NaN => generality scaled-by-nan
 # ~ norm > limit and norm < float("inf") ==> not norm <= limit
+# %% wrong: NaN and infinity are cleaned away => generality scaled-by-nan
+#       norm = total**0.5
+# +     for shard in shards:
+# +         for gradient in shard.values():
+# +             gradient.nan_to_num_()
+# %% wrong: only infinity is left alone => generality scaled-by-nan
+# ~ norm > limit and norm < float("inf") ==> not norm <= limit and norm != float("inf")
 # %% wrong: the norm after clipping => values norm-after
 # > this is the norm after clipping; return the one before.
 # ~ return norm ==> return min(norm, limit)

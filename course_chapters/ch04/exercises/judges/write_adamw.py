@@ -34,12 +34,15 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         "a learning rate that falls, and two equal shapes": {"falls": 0.9, "shapes": ((5,), (5,))},
     }
     gaps = ((0, 1), (3, 0), (4, 0), (5, 1))
+    # two parameters that a second step finds equal, with equal gradients, and that differ in their states alone
+    twins = {"twins": True, "from_zero": True, "missing": ((0, 1),), "shapes": ((5,), (5,))}
     return [
         shown(f"{params['steps']} steps", "values:trajectory", _spec(rng, params["steps"])),
         hidden("20 steps", "values:trajectory", _spec(rng, 20, shapes=((16, 24), (40,)))),
         hidden("300 steps of one weight", "values:trajectory", _spec(rng, 300, shapes=((1,),))),
         *(hidden(name, "generality:others", _spec(rng, 12, **more)) for name, more in others.items()),
         hidden("steps without a gradient", "generality:missing", _spec(rng, 9, missing=gaps)),
+        hidden("equal parameters with different states", "generality:missing", _spec(rng, 4, **twins)),
     ]
 
 

@@ -63,12 +63,16 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
             held = _on_stages(held, sizes, coin)
         return (shown if see else hidden)(name, share, dict(sizes), per_rank=tuple((parts,) for parts in held))
 
+    same = torch.randn(40, generator=coin, dtype=torch.float64)  # pieces that happen to be equal, or copies of one
+    equal = (([(same, ("dp",))],),) * 2
     mixed = [((24, 9), ("tp",)), ((50,), ()), ((30, 7), ("dp",)), ((23, 4), ("dp", "tp"))]
     many = [((9, 2, 3), ("ep",)), ((40,), ()), ((6, 5), ("ep",))] * 3
     staged, empty = [((60, 3), ("x", "pp"))], [((2, 40), ("b",)), ((300,), ("a",))]
     cube = [((24, 5), ("tp", "pp")), ((40,), ("pp",)), ((9, 9), ("cp", "pp")), ((60,), ())]
     return [
         case("tp 2, some gradients replicated", "values:norm", {"tp": 2}, [((80, 4), ("tp",)), ((90,), ())], see=True),
+        hidden("dp 2, equal pieces", "generality:axes", {"dp": 2, "tp": 1}, per_rank=equal),
+        hidden("tp 2, copies", "generality:axes", {"dp": 1, "tp": 2}, per_rank=equal),
         case("dp 2, tp 2", "values:norm", {"dp": 2, "tp": 2}, mixed),
         case("all gradients sharded", "values:norm", {"dp": 3}, [((90, 2), ("dp",)), ((60,), ("dp",))]),
         case("pp 2, ep 1, cp 2, tp 2", "generality:axes", {"pp": 2, "ep": 1, "cp": 2, "tp": 2}, cube),

@@ -157,6 +157,9 @@ def fsdp_peak(job: dict) -> dict[str, float]:
 # %% wrong: share of gradient => values
 # > before the reduction, every rank holds a unit's whole gradient.
 # ~ width * units[u], ==> width * units[u] / ranks,
+# %% wrong: the first unit's gradient => values
+# > this is the gradient of the first unit; count that of the unit whose backward runs.
+# ~ width * units[u], ==> width * units[0],
 # %% wrong: activations of done => values
 # > the backward pass frees activations: those of later units are gone.
 # ~ sum(job["activations"][: u + 1]) ==> sum(job["activations"][u:])

@@ -30,7 +30,7 @@ def sound(rng: random.Random, limits: Limits, ranks: int = 8, links: str = "NV18
     printed, busy = float(sheet.bandwidth), rng.random() < 0.5
     machine = {
         "versions": [dict(SAME) for _ in range(ranks)],
-        "clocks": [(rng.choice((1755, 1830, 1980)) if busy else 345, 1980) for _ in range(ranks)],
+        "clocks": [(rng.choice((1755, 1830, 1980)) if busy else rng.choice((120, 345)), 1980) for _ in range(ranks)],
         "reasons": [f"0x{rng.choice(HARMLESS if busy else (0x1,)):016x}" for _ in range(ranks)],
         "topology": [["X" if a == b else links for b in range(ranks)] for a in range(ranks)],
         "copy": [printed * limits["copy"][0] * rng.uniform(1.25, 1.6) for _ in range(ranks)],
@@ -115,6 +115,7 @@ def _one_by_one(limits: Limits, rng: random.Random) -> list[Row]:
     changes += [{"reasons": ["0x0000000000000000"] * 7 + [f"0x{bits:016x}"]} for bits in HARMLESS + SLOWING]
     system = {"shared memory": "shared_memory", "open files": "open_files"}
     changes += [{key: value} for line, key in system.items() for value in limits[line]]
+    changes += [{key: int(1.5 * limits[line][1])} for line, key in system.items()]
     changes += [all_reduce(sound(rng, limits), limits, rng, share, share) for share in (1.02, 0.98, 0.52, 0.48)]
     made = [sound(rng, limits) | change for change in changes]
     return [(each, 2, limits) for each in (*made, sound(rng, limits, links="NV12"), sound(rng, limits, links="NV6"))]
@@ -138,7 +139,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     same["copy"][:2] = None, 1.0
     far = sound(rng, limits, 16)
     far["topology"][15][8] = far["topology"][8][15] = "SYS"
+    early = sound(rng, limits)  # without NVLink inside a group first, then between groups
+    for a, b in ((0, 1), (2, 7)):
+        early["topology"][a][b] = early["topology"][b][a] = "SYS"
     unseen += [(same, 4, limits), (same, 1, limits), (same, 4, other), (far, 8, limits), (far, 4, limits)]
+    unseen += [(early, 2, limits)]
     unseen += [machine([name], rng, 2, limits, 2) for name in ("a slow all-reduce", "a GPU held down")]
     return [Case(name="eight GPUs", args=(0, shown)), generality("lines", 0, "other machines", unseen)]
 
@@ -313,6 +318,12 @@ def preflight(machine: dict, tp: int, limits: dict) -> tuple[dict[str, str], str
 # > the second limit is given; here it is guessed from the first.
 #           sound, least = limits[name]
 # +         least = sound / {"copy": 2, "all-reduce": 2, "shared memory": 8, "open files": 4}[name]
+# %% wrong: the second limit itself is refused => generality
+# > a line is refused only below the second number.
+# ~ least <= value < sound ==> least < value < sound
+# %% wrong: the last pair without NVLink decides => generality
+# > the worst pair of GPUs decides, not the last one.
+# ~ any(a // tp == b // tp for a, b in apart) ==> any(a // tp == b // tp for a, b in apart[-1:])
 # %% wrong: degraded is refused => values degraded-is-no-go
 # > a run with a degraded line is not refused.
 # ~ "degraded": "with care" ==> "degraded": "no-go"

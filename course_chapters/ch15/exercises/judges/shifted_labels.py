@@ -86,6 +86,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hiding = batch("fine", 6, more=FAR)
         hiding[2][hiding[2][:, place].int().argmax(), place] = False
         others.append((1, [hiding], "hides labels"))
+    stream = FAR + _drawn(rng, 9, marks)
+    stream[6] = stream[0]  # the first row ends with the token that it begins with
+    others.append((1, [(*right[0](stream, 6, FAR + MARK), FAR + MARK)], "fine"))
     shapes = [(1, [batch("shape", 5, place)], "shape") for place in (1, 2, 3)]  # never as many rows as columns
     return cases + numbered(hidden, "another batch ({})", "generality:batches", others + shapes)
 
@@ -201,6 +204,9 @@ def label_fault(inputs, targets, counts, mark) -> str:
 # > there are too many rows. How many tokens does the last row need?
 # ~ (len(stream) - 1) ==> len(stream)
 # ~ stream[1 : rows * length + 1] ==> torch.cat([stream[1:], stream[:1]])[: rows * length]
+# %% wrong: one row too few, where the stream ends with the last target => generality a-row-too-few
+# > a row is missing that has all its targets.
+# ~ (len(stream) - 1) // length ==> (len(stream) - 2) // length
 # %% wrong: counts are numbers => values not-bool
 # > return bool.
 # ~ targets, (inputs if marks == "ends" else targets) != mark
@@ -212,6 +218,8 @@ def label_fault(inputs, targets, counts, mark) -> str:
 # +     return "fine"
 # %% wrong: the last target of a row is not looked at => generality unnoticed
 # ~ torch.equal(targets[:, -1], inputs[:, 0]) ==> False
+# %% wrong: the last target of the first row stands for all => generality false-alarm
+# ~ torch.equal(targets[:, -1], inputs[:, 0]) ==> targets[0, -1] == inputs[0, 0]
 # %% wrong: a mark on the other side should not count, it thinks => values false-alarm
 # ~ right = (inputs if marks == "ends" else targets) ==> right = (targets if marks == "ends" else inputs)
 # %% wrong: shapes are taken for granted => generality raised

@@ -117,7 +117,7 @@ JUDGING = Judging(
     shares="values:batch 0.3, values:preempts 0.4, generality:serves 0.3",
     cases=_cases,
     verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value), named=True),
-    why="""Every iteration is planned anew, so a waiting request can take the slot of a finished one at once. Running
+    why="""Every iteration is planned anew, so a waiting request can take the place of a finished one at once. Running
 requests come first because they hold pages, and a page is only given back by finishing. When pages run out, the
 youngest request has lost the least work. Strict order among waiting requests keeps a long prompt from starving.""",
     pytorch="vLLM's scheduler has these rules: a token budget, running before waiting, preemption of the last by "

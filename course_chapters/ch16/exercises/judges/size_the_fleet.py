@@ -47,24 +47,24 @@ def _fleet_cases(params: Params, rng: random.Random) -> list[Case]:
     fits += random_inputs.each_changed((80e9, 16e9, 131_072, 2000, 16), (90e9, 30e9, 65_536, 3000, 1))
     fleets += random_inputs.each_changed((40, 0.5, 0.03, 257, 60, 0.7), (50, 1.5, 0.05, 300, 31, 0.9))
     return [
-        shown("an H100 and a model of 16 GB", "values:slots", 0, [(80e9, 16e9, 131_072, 2000, 16)]),
+        shown("an H100 and a model of 16 GB", "values:concurrency", 0, [(80e9, 16e9, 131_072, 2000, 16)]),
         shown("a first fleet", "values:replicas", 1, [(params["rate"], 0.5, 0.03, params["answer"], 60, 0.7)]),
         shown("three rows", "values:report", 2, [([(10.0, 2.0, 20.0), (40.0, 2.5, 64.0), (80.0, 4.0, 330.0)], 0.125)]),
-        plain("slots", 0, "other models", fits),
+        plain("concurrency", 0, "other models", fits),
         plain("replicas", 1, "other fleets", fleets),
         plain("report", 2, "other reports", odd),
-        unseen(rng, "slots", 0, "too large, exactly full, one byte or token off", tight),
-        unseen(rng, "replicas", 1, "exactly enough, no slots, one token", [*exact, (2.0, 0.25, 0.5, 1, 64, 0.5)]),
+        unseen(rng, "concurrency", 0, "too large, exactly full, one byte or token off", tight),
+        unseen(rng, "replicas", 1, "exactly enough, no room, one token", [*exact, (2.0, 0.25, 0.5, 1, 64, 0.5)]),
         generality("report", 2, "at the limit, just beyond it, and zeros", limits),
     ]
 
 
 JUDGING = Judging(
-    shares=shares(slots=(0.125, 0.125), replicas=(0.125, 0.25), report=(0.125, 0.25)),
+    shares=shares(concurrency=(0.125, 0.125), replicas=(0.125, 0.25), report=(0.125, 0.25)),
     cases=_fleet_cases,
     verdicts=table(
         Column(
-            part="slots",
+            part="concurrency",
             unit="sequences",
             want=right[0],
             words=lambda m, w, kv, t, p: (
@@ -77,11 +77,11 @@ JUDGING = Judging(
             unit="replicas",
             want=right[1],
             words=lambda r, t, i, a, s, u: (
-                f"{r:g} requests per second, {t:g} s and {a} tokens of {i:g} s, {s} slots at {100 * u:g} %"
+                f"{r:g} requests per second, {t:g} s and {a} tokens of {i:g} s, a concurrency of {s} at {100 * u:g} %"
             ),
             rel=EXACT,
-            none="a replica without slots serves nothing",
-            some="these replicas have slots",
+            none="a replica with a concurrency of 0 serves nothing",
+            some="these replicas have room",
         ),
         Series(
             part="report",
@@ -94,8 +94,8 @@ JUDGING = Judging(
         ),
     ),
     why="""Little's law holds for any system in a steady state, whatever its scheduler does: requests in it = rate ·
-time in it. With the slots of a replica it gives the fleet, and with a report's three numbers it shows whether they can
-be true together.""",
+time in it. With the concurrency of a replica it gives the fleet, and with a report's three numbers it shows whether
+they can be true together.""",
     pytorch="vLLM prints `Maximum concurrency for … tokens per request` at its start: that is the first function.",
 )
 
@@ -103,7 +103,7 @@ ANSWERS = r'''import math
 
 
 # %% right: worked
-def slots(memory: float, weights: float, kv: float, tokens: int, page: int) -> int:
+def concurrency(memory: float, weights: float, kv: float, tokens: int, page: int) -> int:
     """How many sequences of `tokens` tokens fit beside the weights, in whole pages."""
     ### BEGIN SOLUTION
     pages = max(0, int((memory - weights) // (kv * page)))
@@ -111,11 +111,11 @@ def slots(memory: float, weights: float, kv: float, tokens: int, page: int) -> i
     ### END SOLUTION
 
 
-def replicas(rate: float, ttft: float, itl: float, answer: int, slots: int, load: float) -> int | None:
+def replicas(rate: float, ttft: float, itl: float, answer: int, concurrency: int, load: float) -> int | None:
     """The fewest replicas for `rate` requests per second, or None."""
     ### BEGIN SOLUTION
     held = rate * (ttft + (answer - 1) * itl)
-    return math.ceil(held / (load * slots)) if slots else None
+    return math.ceil(held / (load * concurrency)) if concurrency else None
     ### END SOLUTION
 
 
@@ -127,7 +127,7 @@ def inconsistent(report: list[tuple[float, float, float]], slack: float) -> list
 
 # %% right: whole numbers, between two bounds
 # ~ pages // math.ceil(tokens / page) ==> int(pages // -(-tokens // page))
-# ~ math.ceil(held / (load * slots)) ==> -int(-(held / slots / load) // 1)
+# ~ math.ceil(held / (load * concurrency)) ==> -int(-(held / concurrency / load) // 1)
 # ~ abs(held - rate * time) > slack * rate * time ==> not (1 - slack) * rate * time <= held <= (1 + slack) * rate * time
 # %% wrong: no weights => values
 # > the weights take memory, too.
@@ -143,20 +143,20 @@ def inconsistent(report: list[tuple[float, float, float]], slack: float) -> list
 # ~ max(0, int((memory - weights) // (kv * page))) ==> int((memory - weights) // (kv * page))
 # %% wrong: full load => values
 # > a replica may not be full all the time: `load` is missing.
-# ~ (load * slots) ==> slots
+# ~ (load * concurrency) ==> concurrency
 # %% wrong: no ttft => values
-# > a request holds its slot before the first token, too.
+# > a request takes its place before the first token, too.
 # ~ (ttft + (answer - 1) * itl) ==> ((answer - 1) * itl)
 # %% wrong: rounded down => values
-# > with one replica fewer, more than `load` of the slots are in use.
+# > with one replica fewer, more than `load` of the places are in use.
 # ~ math.ceil(held ==> math.floor(held
 # %% wrong: one too many => generality
 # > one replica fewer is enough.
-# ~ math.ceil(held / (load * slots)) ==> math.floor(held / (load * slots)) + 1
-# %% wrong: at least one slot => generality none-is-right
-# ~ (held / (load * slots)) if slots else None ==> (held / (load * max(1, slots)))
-# %% wrong: nothing to serve, so no question of slots => generality raised
-# ~ if slots else ==> if slots or not rate else
+# ~ math.ceil(held / (load * concurrency)) ==> math.floor(held / (load * concurrency)) + 1
+# %% wrong: at least one place => generality none-is-right
+# ~ (held / (load * concurrency)) if concurrency else None ==> (held / (load * max(1, concurrency)))
+# %% wrong: nothing to serve, so no question of room => generality raised
+# ~ if concurrency else ==> if concurrency or not rate else
 # %% wrong: possible rows => values
 # > these are the possible rows; return the impossible ones.
 # ~ > slack * rate ==> <= slack * rate

@@ -18,6 +18,7 @@ DEGREES = ("tp", "cp", "pp", "dp", "microbatches", "virtual")
 WORDS = ("none", "selective", "full")
 MOST = 100_000  # of a degree, or of minutes; nothing larger can run
 FAILS = {
+    "servers": "no-such-server",
     "devices": "wrong-devices",
     "layout": "does-not-divide",
     "batch": "other-batch",
@@ -75,7 +76,7 @@ def _bounds_fault(plan: Any, found: Assessed, task: Task, lead: str) -> Fault | 
         "deadline": f"{found.days:.3g} days of {task.days:.3g}",
         "budget": f"${found.usd:,.0f} of ${task.usd:,.0f}",
         "tokens": f"{found.tokens / BILLION:.4g} billion, at least {task.required / BILLION:.4g}",
-        "layout": "; ".join(found.reasons)[:300],
+        **dict.fromkeys(("servers", "layout"), "; ".join(found.reasons)[:300]),
     }.get(first, f"{found.gpus} GPUs of {task.gpus}" if first == "devices" else "")
     return FAILS.get(first, ""), f"{lead}{PROBLEMS[first]}{f': {more}' if more else ''}."
 

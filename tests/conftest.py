@@ -162,8 +162,12 @@ def _cost(unit: Sequence[pytest.Item]) -> int:
 
 
 def code_of(item: pytest.Item) -> set[str]:
-    """Its own file, and the files and folders that its marks `rotates` name: it runs whenever one of them changed."""
+    """Its own file, the files and folders that its marks `rotates` name, and those of the chapter that it solves: it
+    runs whenever one of them changed."""
     named = {path for mark in item.iter_markers("rotates") for path in mark.args}
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    if chapter := params.get("solved_chapter"):
+        named |= {f"solutions/{chapter}_", f"course_chapters/ch{chapter}/"}
     return named | {item.path.relative_to(REPOSITORY).as_posix()}
 
 

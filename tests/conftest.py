@@ -20,6 +20,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what 
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from course_app.learner.environment import chromium
 from course_app.learner.work import Folders
@@ -30,6 +31,8 @@ from tests.run_costs import weight
 
 settings.register_profile("course", deadline=None)  # machines are shared: no test may depend on time
 settings.load_profile("course")
+# Else every process reads the constants of all 1,100 modules into its strategies: 1 s of CPU, and 5 s in a new clone.
+providers.is_local_module_file = lambda path: False
 
 NO_SKIP = "COURSE_NO_SKIP"
 NO_BROWSER = "no Chromium here (python -m playwright install chromium brings one, COURSE_CHROMIUM names one)"
@@ -162,8 +165,12 @@ def _cost(unit: Sequence[pytest.Item]) -> int:
 
 
 def code_of(item: pytest.Item) -> set[str]:
-    """Its own file, and the files and folders that its marks `rotates` name: it runs whenever one of them changed."""
+    """Its own file, the files and folders that its marks `rotates` name, and those of the chapter that it solves: it
+    runs whenever one of them changed."""
     named = {path for mark in item.iter_markers("rotates") for path in mark.args}
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    if chapter := params.get("solved_chapter"):
+        named |= {f"solutions/{chapter}_", f"course_chapters/ch{chapter}/"}
     return named | {item.path.relative_to(REPOSITORY).as_posix()}
 
 

@@ -1,10 +1,10 @@
 """Which slow checks a test run makes, and which it leaves to later runs.
 
-Every shipped answer is judged in every run, and every chapter's notebook runs with its answers in a worker. Three
-checks are too slow to repeat in full for every change: a chapter under plain nbgrader, in a browser and without
-answers; a wrong answer that crosses into a worker; and tests marked `rotates`. A default run makes them for the code
-that changed and for a rotating share of the rest. A defect in code that many of them share shows in that share too,
-since it strikes many at once. Naming test files, or `--everything`, makes them all.
+Every shipped answer is judged in every run. Three checks are too slow to repeat in full for every change: a chapter
+under plain nbgrader, in a browser and without answers; a wrong answer that crosses into a worker; and tests marked
+`rotates`, among them a chapter's notebook with its answers in a worker. A default run makes them for the code that
+changed and for a rotating share of the rest. A defect in code that many of them share shows in that share too, since
+it strikes many at once. Naming test files, or `--everything`, makes them all.
 """
 
 import ast
@@ -22,7 +22,7 @@ CHAPTERS = tuple(sorted(path.name[:2] for path in (REPOSITORY / "solutions").glo
 chosen = [*CHAPTERS]  # the chapters whose tests were asked for; only their cases are drawn when tests are collected
 MOST_MUTATED = 4  # exercises in a default run: 1 to 8 s of CPU each
 MOST_FILES = 60  # files whose code changed: more of them single out no tests, and all take their turns
-SHARE = 4  # one in so many has its turn: of tests marked `rotates`, and of attacks
+SHARE = 6  # one in so many has its turn: of tests marked `rotates`, and of attacks
 OF_A_CHAPTER = re.compile(r"^(?:solutions|notebooks|course_chapters)/(?:ch)?(\d\d)(?=[_/])")
 
 
@@ -63,8 +63,9 @@ class Rotation:
         return changed or (place + self.seed) % SHARE == 0
 
     def share(self, rows: Sequence[Any], paths: Collection[str]) -> Sequence[Any]:
-        """The rows of a slow table that have their turn: all of them where the code at `paths` changed."""
-        return rows if self.touches(paths) else rows[self.seed % SHARE :: SHARE]
+        """The rows of a slow table that have their turn, at least one; all where the code at `paths` changed."""
+        first = self.seed % max(1, min(SHARE, len(rows)))
+        return rows if self.touches(paths) else rows[first::SHARE]
 
     def said(self) -> list[str]:
         """What this run does and what it leaves to later runs, for the head of the log."""
@@ -78,9 +79,9 @@ class Rotation:
             f"rotation: {self.why}",
             f"  under plain nbgrader, in the browser and without answers: {listed(self.chapters)}; left to later "
             f"runs: {listed(left)}",
-            "  every answer is judged, and every chapter's right answers in a worker too; there also:",
-            f"    all answers to {listed(self.crossing)}, and a wrong one to one in {SHARE} exercises of each other",
-            f"  tests marked `rotates`, and attacks of each kind: one in {SHARE}"
+            f"  every answer is judged; in a worker too: all answers to {listed(self.crossing)}, and a wrong one to "
+            f"one in {SHARE} exercises of each other",
+            f"  notebooks with their answers, other tests marked `rotates`, and attacks of each kind: one in {SHARE}"
             + (", and all whose code changed" if self.changed else "; too much changed to single any out"),
             f"  right answers with one small change: {MOST_MUTATED} exercises of all",
             "  the whole site and the whole course in a browser: not in this run",

@@ -235,6 +235,9 @@ def untouched(pytestconfig, the_rotation) -> dict[str, Graded]:
     return {result.chapter: result for result in grade_all(chapters, WHERE, blank_=True)}
 
 
+@pytest.mark.rotates(
+    "course_app/check/", "course_app/notebook.py", "course_grader/", "course_lib/", "requirements.lock"
+)
 def test_solved_has_full_points_through_check(solved_chapter, warm):
     """As `./course check --all --solved` grades it, where the judge has the threads that the machine gives."""
     [job] = command.jobs([solved_chapter], WHERE, solved=True, blank_=False, all_=False)

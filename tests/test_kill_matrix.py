@@ -5,8 +5,6 @@ known to be judged. All of them are judged in this process. Those that the run's
 of a class too, in its sandbox, with the same result.
 """
 
-from itertools import groupby
-
 import pytest
 
 from course_grader import exercises
@@ -14,6 +12,7 @@ from course_grader.bank import kill_matrix
 from course_grader.bank.remembering import keeps_nothing
 from course_grader.judge import grade
 from course_grader.judging import judging
+from course_grader.judging.shipped import answers
 from course_grader.worker.in_worker import InWorker, run_cell
 from tests import run_costs
 from tests.left_behind import LEFT, left_behind, settings
@@ -23,8 +22,7 @@ from tests.tables import each_of
 SECOND_GUARDS = {
     ("hierarchical-bytes", "protocol:by-hand")
 }  # shares that another guard loses first: collectives are switched off
-ANSWERS = (answer for chapter in chosen for answer in kill_matrix.bank(chapter))
-BANK = {exercise: list(answers) for exercise, answers in groupby(ANSWERS, lambda each: each.exercise)}
+EXERCISES = [exercise for chapter in chosen for exercise, _ in kill_matrix.judges(chapter)]
 
 
 def facts(report):
@@ -43,12 +41,12 @@ def in_a_worker(answer, workers, folder):
 
 
 @pytest.mark.rotates("course_grader/", "course_lib/cluster/", "requirements.lock")
-@pytest.mark.parametrize("exercise", BANK)
+@pytest.mark.parametrize("exercise", EXERCISES)
 def test_answers_come_out_in_a_worker_as_they_do_here(exercise, warm, the_rotation, tmp_path):
-    answers = BANK[exercise]
+    crossing = answers(exercise)
     if exercises.card(exercise).chapter not in the_rotation.crossing:
-        answers = the_rotation.sample(exercise, answers)
-    for answer in answers:
+        crossing = the_rotation.sample(exercise, crossing)
+    for answer in crossing:
         there = in_a_worker(answer, warm, tmp_path)
         if answer.races:
             assert not there.passed, answer.name
@@ -57,16 +55,16 @@ def test_answers_come_out_in_a_worker_as_they_do_here(exercise, warm, the_rotati
             assert facts(there) == facts(here), f"{answer.name!r} comes out otherwise in a worker"
 
 
-@pytest.mark.parametrize("exercise", BANK)
+@pytest.mark.parametrize("exercise", EXERCISES)
 def test_every_answer_to_an_exercise_meets_its_fate(exercise):
     """The first right answer is judged beside settings that a notebook may leave behind, and they stay as they were
     left."""
     wrong_fates, lost = [], set()
-    first = next(answer for answer in BANK[exercise] if answer.sort == "right")
+    first = next(answer for answer in answers(exercise) if answer.sort == "right")
     with left_behind():
         rows = {first.name: kill_matrix.judge(first)}
         assert settings() == LEFT
-    for answer in BANK[exercise]:
+    for answer in answers(exercise):
         row = rows.get(answer.name) or kill_matrix.judge(answer)
         lost |= {f"{each.kind}:{each.part}" for each in row.report.verdicts if not each.ok}
         run_costs.give_back_memory()
@@ -82,7 +80,7 @@ def test_every_answer_to_an_exercise_meets_its_fate(exercise):
 
 
 def test_an_answer_with_the_wrong_fate_fails_the_matrix(tmp_path, monkeypatch):
-    shipped = next(answer for answers in BANK.values() for answer in answers if answer.sort == "right")
+    shipped = next(answer for answer in answers(EXERCISES[0]) if answer.sort == "right")
     bank = tmp_path / "a_judge.py"
     bank.write_text(f"ANSWERS = {f'# %% wrong: in truth right => values -{chr(10)}{shipped.source}{chr(10)}'!r}\n")
     monkeypatch.setattr(kill_matrix, "judges", lambda *_: [(shipped.exercise, bank)])

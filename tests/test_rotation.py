@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests import rotation, tiers
+from tests.conftest import code_of
 from tests.rotation import CHAPTERS, MOST_FILES, REPOSITORY, SHARE
 from tests.tables import each_of
 
@@ -108,6 +109,26 @@ def test_tests_that_rotate_have_their_turn_and_all_run_whose_code_changed(files)
     assert all(
         files("course_chapters/ch06/exercises/judges/ring_shift.py").has_turn(place, (), {"06"}) for place in range(7)
     )
+
+
+@each_of("rows", [0, 1, 3, SHARE, SHARE + 2, 5 * SHARE])
+def test_of_a_slow_table_some_rows_have_their_turn_and_each_has_one(rows):
+    shares = [
+        rotation.Rotation(**{**rotation.quick().plain(), "seed": seed}).share(range(rows), ["course_grader/"])
+        for seed in range(SHARE)
+    ]
+    assert set().union(*shares) == set(range(rows)) and all(map(len, shares)) == (rows > 0)
+
+
+def test_a_solved_chapter_runs_whenever_its_own_code_changed(files):
+    names = ("solutions/06_rings/06_rings.ipynb", "course_chapters/ch06/page.py")
+    item = SimpleNamespace(
+        iter_markers=lambda name: (),
+        callspec=SimpleNamespace(params={"solved_chapter": "06"}),
+        path=REPOSITORY / "tests/x.py",
+    )
+    assert all(files(name).has_turn(1, code_of(item)) for name in names)
+    assert not files("course_chapters/ch07/page.py").has_turn(1, code_of(item))
 
 
 def test_the_tests_of_single_chapters_run_whole():

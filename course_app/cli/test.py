@@ -39,7 +39,7 @@ def test(
 
     Every shipped answer is judged each time, and everything that is quick is run. CI then runs --slower: browsers,
     notebooks that run whole, answers judged in worker processes, attacks on the grader, real runs, and the type checker
-    beside them. Of these, some rotate: a quarter of them runs, another one with each commit, and so do those whose code
+    beside them. Of these, some rotate: a sixth of them runs, another one with each commit, and so do those whose code
     changed since the branch left main (on main itself: in the last day; or since the commit given with --since). A run
     ends with its slowest parts; --everything leaves nothing out, and single files run whole.
 

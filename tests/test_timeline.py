@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_chapters.ch10 import bubble_rates
-from course_chapters.ch10.critical_path import critical_path
 from course_chapters.ch10.published_pipelines import bubble_formula, stage_profiles
 from course_lib.parallel.schedules import (
     GENERATORS,
@@ -208,33 +207,6 @@ def test_fitted_on_1f1b_alone_the_seen_rows_fit_and_split_backwards_come_out_too
 
 
 # --- what a timeline tells
-
-
-def test_the_critical_path_has_no_slack_and_spans_the_step():
-    schedule = one_f_one_b(4, 8)
-    played = play(schedule, Durations(forward=[1, 1, 3, 1], backward=2, communication=0.25))
-    path = critical_path(played)
-    now = 0.0
-    for rank, place in path:
-        assert played.starts[rank][place] in (pytest.approx(now), pytest.approx(now + 0.25))
-        now = played.finishes[rank][place]
-    assert now == played.makespan and sum(rank == 2 for rank, _ in path) > len(path) / 2, "the slow stage decides"
-
-
-@each_of("name", GENERATORS)
-def test_shortening_what_is_not_on_the_critical_path_changes_nothing(name):
-    schedule = GENERATORS[name](2, 4)
-    times = [1 + 0.1 * stage for stage in range(schedule.stages)]
-    whole = play(schedule, Durations(forward=times, backward=2, communication=0.1))
-    on_it = {schedule.rows[rank][place][:2] for rank, place in critical_path(whole)}
-    assert len(on_it) >= schedule.stages
-    for stage in range(schedule.stages):
-        if ("F", stage) in on_it:
-            continue
-        faster = [time - 0.05 * (at == stage) for at, time in enumerate(times)]
-        assert play(schedule, Durations(forward=faster, backward=2, communication=0.1)).makespan == pytest.approx(
-            whole.makespan
-        )
 
 
 @each_of("ranks", [2, 4, 8])

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from course_chapters.ch10.gantt import gantt
+from course_chapters.ch10.schedule_rows import schedule_rows
 from course_chapters.ch10.stages import stages_of
 from course_chapters.real_processes import launched
 from course_lib.cluster.records import Span
@@ -61,7 +61,7 @@ def _mean(spans: Spans, kind: str) -> float:
 def busy(steps: dict[str, list[Spans]], name: str = "1F1B") -> Picture:
     """Which process was busy when in a measured step; a played one where no processes could run."""
     if name not in steps:
-        return gantt(play(one_f_one_b(2, 8)), title="1F1B on two ranks, played")
+        return schedule_rows([play(one_f_one_b(2, 8))])
     spans = [span for rank in steps[name] for span in rank]
     begin = min(start for _, start, *_ in spans)
     shifted = [Span(rank, start - begin, end - begin, *what) for rank, start, end, *what in spans]

@@ -175,4 +175,4 @@ def test_where_no_processes_can_run_a_played_schedule_is_shown(monkeypatch, caps
 
     monkeypatch.setattr(real_processes, "launch", refuse)
     assert real_steps.measured([schedules.naive(2, 8)], None) == {}
-    assert "played" in real_steps.busy({}).alt and "no sockets here" in capsys.readouterr().out
+    assert "1F1B" in real_steps.busy({}).alt and "no sockets here" in capsys.readouterr().out

@@ -67,6 +67,19 @@ def test_a_layers_products_have_the_flops_of_its_matrices():
     assert found.weights == pytest.approx(found.forward, rel=2e-2)
 
 
+def test_a_gather_along_the_second_dimension_is_copied_once_more():
+    """torchtitan's 4 gathers and scatters of 2,048 x 1,024 numbers in 16 bits, each read and written; two of the four
+    are sent, and copied, in 8 bits where the products are."""
+    copies = 4 * 4 * 2048 * 1024 / H100.memory_rate
+    for dtype, share in (("bf16", 1.0), ("fp8", 0.75)):
+        job = planner.Job(model=SMALL, seq=2048, sequences=8, dtype=dtype, software="torchtitan")
+        plain = replace(job, software=replace(job.software, sequence_first=True))
+        for where, times in ((Layout(tp=8, sp=True), share), (Layout(tp=8), 0.0), (Layout(), 0.0)):
+            both = [layers.elementwise(each, H100, where, 1) for each in (job, plain)]
+            assert both[0].forward - both[1].forward == pytest.approx(times * copies)
+            assert both[0].backward - both[1].backward == pytest.approx(times * copies)
+
+
 def test_latent_attention_has_the_products_of_its_matrices_and_keeps_what_they_read():
     """One layer of DeepSeek-V2-Lite's attention: queries from the residual, keys and values from 512 numbers."""
     one = memory.Shape(

@@ -31,6 +31,8 @@ class Software:
     regather: bool = (
         False  # count the gathers that sequence parallelism repeats backward; Megatron-LM hides them behind a product
     )
+    sequence_first: bool = True  # else what tensor ranks gather or scatter along the sequence is copied on the way
+    narrow_gathers: bool = False  # in 8 bits, what tensor ranks gather is cast before it is sent
     split_messages: bool = True  # a tensor-parallel rank sends its share of the activations to the next stage
     fused_adding: bool = True  # weight gradients are added up inside the product, not by a kernel of their own
     selective: tuple[str, ...] = ("core", "norm", "mlp")  # what it recomputes; "products": every second product
@@ -62,6 +64,8 @@ SOFTWARE = {  # by the name that `course plan --software` takes; each has publis
         _PLAIN,
         name="torchtitan",
         memory="torchtitan",
+        sequence_first=False,
+        narrow_gathers=True,
         selective=("products",),
         schedules=("1f1b", "interleaved", "zb_v"),
         stages_sharded=True,

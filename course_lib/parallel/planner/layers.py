@@ -14,6 +14,7 @@ from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.constants import EAGER, FLASH_BACKWARD, KERNEL_SECONDS, NATIVE_ATTENTION, TILE
 from course_lib.parallel.planner.job import Job
 from course_lib.parallel.planner.products import aligned_share, busy_waves, layer_seconds
+from course_lib.parallel.planner.traffic import tensor_passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,9 @@ def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> P
     In b s h: a norm 4 forward and 8 backward, a residual with bias 6 and 6 (dropout 1 and 5 more), two of each in a
     layer. In b s f: the nonlinearity 4 and 6, a gated one 6 and 10. A mixture sorts top_k copies of the tokens by rank
     and by expert, and back: 16 and 16 for each. In 8 bits each input of a product that no norm or nonlinearity
-    writes, and each gradient, is read and written in both orders: 4.
+    writes, and each gradient, is read and written in both orders: 4. Where the batch comes before the sequence, each
+    tensor that tensor ranks gather or scatter along the sequence is read and written once more, whole: 4 (PyTorch's
+    functional collectives split it into the ranks' parts and join them along the other dimension).
     """
     one, software = job.shape, job.software
     tokens = batch * job.seq / layout.cp
@@ -135,8 +138,11 @@ def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> P
             4 * (tokens * one.value_width / layout.tp + late * inner + sorted_),
             4 * (2 * residual + wide + late * (2 if one.gated else 1) * inner + sorted_),
         )
-    forward = times * ((20 + 2 * drop) * residual + gate[0] * inner) + turned + 16 * sorted_ + cast[0]
-    backward = times * ((28 + 10 * drop) * residual + gate[1] * inner) + turned + 16 * sorted_ + cast[1]
+    once = 4 * tokens * one.hidden * (np.greater(layout.sp_ways, 1) & (not software.sequence_first))
+    copied = [once * passes for passes in tensor_passes(job, layout)]
+    moved = turned + 16 * sorted_
+    forward = times * ((20 + 2 * drop) * residual + gate[0] * inner) + moved + cast[0] + copied[0]
+    backward = times * ((28 + 10 * drop) * residual + gate[1] * inner) + moved + cast[1] + copied[1]
     mlp = times * gate[0] * inner + 16 * sorted_
     return Pass(forward / cluster.memory_rate, backward / cluster.memory_rate, mlp=mlp / cluster.memory_rate)
 

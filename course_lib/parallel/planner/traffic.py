@@ -44,10 +44,12 @@ def tensor_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -
 
 
 def tensor_passes(job: Job, layout: Layout) -> tuple[Numeric, Numeric]:
-    """How often a layer's activations pass around the tensor-parallel ring, forward and backward, without
-    recomputation."""
+    """How often a layer's activations pass around the tensor-parallel ring in 16 bits, forward and backward, without
+    recomputation. With sequence parallelism half of the passes are gathers; in 8 bits one of them counts half."""
+    narrow = 0.75 if job.dtype != "bf16" and job.software.narrow_gathers else 1.0
     forms = [tp_passes(sequence_parallel=sp, regather=job.software.regather) for sp in (False, True)]
-    return tuple(np.where(layout.sp_ways > 1, *reversed(both)) for both in zip(*forms, strict=True))
+    each = ((plain, narrow * split) for plain, split in zip(*forms, strict=True))
+    return tuple(np.where(layout.sp_ways > 1, split, plain) for plain, split in each)
 
 
 def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> tuple[Numeric, Numeric]:

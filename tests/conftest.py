@@ -121,9 +121,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         of_tier = [item for item in items if tiers.is_slower(item) == (config.stash[ROTATION].tier == "slower")]
         config.hook.pytest_deselected(items=list(set(items).difference(of_tier)))
         items[:] = of_tier
-    in_turn = [item for item in items if item.get_closest_marker("rotates")]
+    turns: dict[object, int] = {}
+    in_turn = {
+        item: turns.setdefault(turn_of(item), len(turns)) for item in items if item.get_closest_marker("rotates")
+    }
     has_turn = config.stash[ROTATION].has_turn
-    left = {item for place, item in enumerate(in_turn) if not has_turn(place, code_of(item), chapters_of(item))}
+    left = {item for item, place in in_turn.items() if not has_turn(place, code_of(item), chapters_of(item))}
     if left:
         config.hook.pytest_deselected(items=list(left))
         items[:] = [item for item in items if item not in left]
@@ -162,6 +165,13 @@ def soonest(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
 
 def _cost(unit: Sequence[pytest.Item]) -> int:
     return sum(weight(item.nodeid) for item in unit)
+
+
+def turn_of(item: pytest.Item) -> object:
+    """What has its turn with the test: itself, or all tests of its file whose mark `rotates` has the same `together`,
+    the fixture that takes their time."""
+    together = next((mark.kwargs["together"] for mark in item.iter_markers("rotates") if mark.kwargs), None)
+    return (item.path, together) if together else item
 
 
 def code_of(item: pytest.Item) -> set[str]:

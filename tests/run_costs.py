@@ -16,7 +16,7 @@ import pytest
 
 LARGE_RISE, SHOWN_RISES = 150_000_000, 6  # bytes, and how many tests that raised the peak so much are named
 SHOWN = 10  # files
-GROWN = 40e6  # bytes after which a test process gives back what it no longer uses
+GROWN = 100e6  # bytes after which a test process gives back what it no longer uses
 _spent = 0.0  # CPU seconds at the last report
 _highest = 0  # bytes: the peak of memory at the last report
 _kept = 0.0  # bytes held after memory was last given back

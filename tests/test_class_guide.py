@@ -12,6 +12,8 @@ from course_lib.folders import ROOT
 from tests.class_kit import archive, as_bytes, work
 from tests.guide_kit import GUIDE, Instructor, blocks
 
+pytestmark = pytest.mark.rotates("course_grader/", "course_app/cli/", "docs/", "README.md", together="term")
+
 
 def hand_in_all(root: Path) -> None:
     """What the LMS's download holds: five of the six, one of them late, and one that comes by mail."""
@@ -47,7 +49,6 @@ def term(tmp_path_factory) -> tuple[ClassFolder, dict[str, str]]:
     return ClassFolder.open(instructor.at), said
 
 
-@pytest.mark.rotates("course_grader/", "course_app/cli/", "docs/instructors.md")
 def test_the_first_hour_ends_with_grades_pages_and_files_for_the_lms(term):
     folder, said = term
     assert len(said) >= 14 and all("Traceback" not in text for text in said.values())

@@ -182,7 +182,10 @@ def kill_one(root: Path, worker: int) -> None:
     os.kill(worker, signal.SIGKILL)
 
 
-@pytest.mark.rotates("course_grader/")
+graded_far = pytest.mark.rotates("course_grader/", "course_app/cli/", "docs/instructors.md", together="far")
+
+
+@graded_far
 @pytest.mark.postgres
 def test_postgres_and_a_cluster_that_loses_a_worker_give_the_grades_of_one_machine_and_a_file(near, far):
     assert near.settings.db_url.startswith("sqlite") and far.settings.db_url.startswith("postgresql")
@@ -199,6 +202,7 @@ def test_postgres_and_a_cluster_that_loses_a_worker_give_the_grades_of_one_machi
         ]
 
 
+@graded_far
 @pytest.mark.postgres
 def test_every_submission_is_in_the_journal_once_and_nothing_is_judged_twice(near, far):
     from course_grader.classroom.config import load

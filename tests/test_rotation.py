@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests import rotation, tiers
-from tests.conftest import code_of
+from tests.conftest import code_of, turn_of
 from tests.rotation import CHAPTERS, MOST_FILES, REPOSITORY, SHARE
 from tests.tables import each_of
 
@@ -118,6 +118,21 @@ def test_of_a_slow_table_some_rows_have_their_turn_and_each_has_one(rows):
         for seed in range(SHARE)
     ]
     assert set().union(*shares) == set(range(rows)) and all(map(len, shares)) == (rows > 0)
+
+
+def test_tests_that_share_a_slow_fixture_have_one_turn():
+    def item(path, **options):
+        return SimpleNamespace(
+            path=path, iter_markers=lambda name: [pytest.mark.rotates("course_lib/", **options).mark]
+        )
+
+    one, two, other, alone = (
+        item("a.py", together="x"),
+        item("a.py", together="x"),
+        item("b.py", together="x"),
+        item("a.py"),
+    )
+    assert turn_of(one) == turn_of(two) != turn_of(other) and turn_of(alone) is alone
 
 
 def test_a_solved_chapter_runs_whenever_its_own_code_changed(files):

@@ -1,0 +1,11 @@
+"""Chapter 18, "The compiled step: what moves a GPU's own MFU?": cards, drills and the numbers of its prose."""
+
+from course_chapters.ch18.exercises.drills import DRILLS
+from course_chapters.ch18.exercises.numbers import NUMBERS
+from course_grader.exercises import gather
+
+CARDS = gather(
+    __name__,
+)
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

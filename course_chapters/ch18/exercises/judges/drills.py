@@ -1,0 +1,3 @@
+"""Answers to chapter 18's drills."""
+
+DRILLS = {}

@@ -74,6 +74,7 @@ def forward(memory: FastMemory, rows: int, columns: int, causal: bool = False) -
             del v, scores, before, shrink
         memory.store("out", out.div_(total), queries)
         memory.store("log_sum", largest.add_(total.log_()), queries)
+        del q, out, total, largest
 
 
 def backward(memory: FastMemory, rows: int, columns: int, causal: bool = False) -> None:

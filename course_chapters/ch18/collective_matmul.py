@@ -8,13 +8,10 @@ learning models" (2023); in PyTorch these are `fused_all_gather_matmul` and `fus
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from course_lib.cluster import Comm, P2POp, Work
 from course_lib.cluster.collectives import ring_half_cost
@@ -62,7 +59,7 @@ def gather_matmul(comm: Comm, x: Tensor, weight: Tensor, pieces: int = 1, launch
     return out
 
 
-def gather_pieces(comm: Comm, x: Tensor, pieces: int = 1) -> Any:
+def gather_pieces(comm: Comm, x: Tensor, pieces: int = 1) -> Iterator[tuple[slice, Tensor]]:
     """Every piece of every rank's `x` in the order of arrival, as (its rows in the whole, the piece); the next pieces
     are in flight while the caller works on one."""
     count, own = len(x), [piece.contiguous() for piece in x.tensor_split(_checked(pieces, len(x)))]
@@ -115,46 +112,6 @@ def _checked(pieces: int, rows: int) -> int:
     if require_whole("pieces", pieces, "pieces") > max(rows, 1):
         raise ValueError(f"{rows} rows make at most {rows} pieces, not {pieces}.")
     return pieces
-
-
-class GatherMatmul(Function):
-    """`gather_matmul` with its backward pass: the input's gradient goes home in a `matmul_scatter`."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, comm: Comm, pieces: int, launch: float) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.options = comm, pieces, launch
-        return gather_matmul(comm, x, weight, pieces, launch)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (x, weight), (comm, pieces, launch) = ctx.saved_tensors, ctx.options
-        dx, dw = matmul_scatter(comm, grad, weight.T, pieces, launch), torch.zeros_like(weight)
-        product = timed_product(comm, launch)
-        for rows, piece in gather_pieces(comm, x, pieces):
-            dw += product(piece.T, grad[rows])
-        return dx, dw, None, None, None
-
-
-class MatmulScatter(Function):
-    """`matmul_scatter` with its backward pass: the gradient is gathered under the products that need it."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, comm: Comm, pieces: int, launch: float) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.options = comm, pieces, launch
-        return matmul_scatter(comm, x, weight, pieces, launch)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (x, weight), (comm, pieces, launch) = ctx.saved_tensors, ctx.options
-        dx, dw, product = torch.empty_like(x), torch.zeros_like(weight), timed_product(comm, launch)
-        for rows, piece in gather_pieces(comm, grad, pieces):
-            dx[rows] = product(piece, weight.T)
-            dw += product(x[rows].T, piece)
-        return dx, dw, None, None, None
 
 
 # --- how long it takes, by formula

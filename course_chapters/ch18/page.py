@@ -2,3 +2,23 @@
 itself."""
 
 from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
+
+import torch
+from torch.nn import functional as F
+
+from course_chapters.ch18 import (
+    attention,
+    capture,
+    collective_matmul,
+    compiled,
+    fusion,
+    kernels,
+    overlap_film,
+    plots,
+    tile_film,
+    trace,
+    triton_kernel,
+    widgets,
+)

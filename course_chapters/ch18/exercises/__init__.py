@@ -6,6 +6,13 @@ from course_grader.exercises import gather
 
 CARDS = gather(
     __name__,
+    "which-limit",
+    "fuse-or-not",
+    "remove-breaks",
+    "tiled-attention",
+    "attention-backward",
+    "gather-under-matmul",
+    "pieces-under-matmul",
 )
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

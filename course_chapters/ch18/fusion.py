@@ -33,12 +33,12 @@ def groups(kernels: Sequence[Kernel]) -> list[list[int]]:
             needs.append(set())
         found[mine].append(place)
         needs[mine] |= {each for group in before - {mine} for each in (group, *needs[group])}
-        for each in needs:
-            if mine in each:
-                each |= needs[mine]
+        for needed in needs:
+            if mine in needed:
+                needed |= needs[mine]
         writer |= dict.fromkeys(kernel.writes, mine)
-        for each in kernel.reads:
-            readers.setdefault(each, set()).add(mine)
+        for tensor in kernel.reads:
+            readers.setdefault(tensor, set()).add(mine)
     order = sorted(range(len(found)), key=lambda group: len(needs[group]))
     return [found[group] for group in order]
 

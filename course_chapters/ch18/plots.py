@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import torch
 from IPython.display import Markdown
@@ -72,7 +72,7 @@ CAPTURED: Mapping[str, Callable[[torch.Tensor], object]] = {
 def capture_table() -> Markdown:
     """Small steps, and whether a graph can hold them."""
     x = torch.linspace(-1.0, 1.0, 8)
-    rows = [(words, refused(lambda step=step: step(x)) or "captured") for words, step in CAPTURED.items()]
+    rows = [(words, refused(partial(step, x)) or "captured") for words, step in CAPTURED.items()]
     return columns("step | what the capture says", rows)
 
 

@@ -9,10 +9,14 @@ CARDS = gather(
     "which-limit",
     "fuse-or-not",
     "remove-breaks",
+    "predict-compiled",
     "tiled-attention",
+    "diagnose-step",
     "attention-backward",
     "gather-under-matmul",
     "pieces-under-matmul",
+    "repair-replay",
+    "audit-compiled",
 )
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -59,7 +59,7 @@ counter in a module makes the compiler start again in every step.
   infinite or NaN.
 - `Ramp(steps)`, called for the n-th time, multiplies by n / `steps`, at most by 1.
 
-The judge calls each several times under `torch.compile` and counts graphs. Its visible ramp has {{{{steps}}}} steps.""",
+The judge calls each several times under `torch.compile` and counts graphs; its ramp has {{{{steps}}}} steps.""",
     **Worth(points=8, minutes=20, difficulty=3, importance=5),
     hints=(
         "What must the compiler know before it can go on past an `if` on a tensor? Whose value did it check before it "

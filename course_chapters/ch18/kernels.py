@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry
 
 from course_chapters.ch18.published import LIMITS
 from course_lib.estimate.roofline import Machine
 from course_lib.estimate.units import require
+from course_lib.model.accounting import FLOPS
 from course_lib.model.transformer import Block, Config
 
 KINDS = ("matmul", "attention", "reduction", "pointwise", "other")
@@ -129,7 +129,7 @@ class _Recorder(TorchDispatchMode):
         looks = not name.endswith("_") and all(self._number(each) in known for each in made)
         if name in _FREE or looks:  # a view, or memory without content: no kernel
             return out
-        formula = flop_registry.get(func._overloadpacket)
+        formula = FLOPS.get(func._overloadpacket)
         largest = max([*given, *made], key=Tensor.numel)
         flop = formula(*args, **(kwargs or {}), out_val=out) if formula else float(largest.numel())
         rows = largest.numel() // max(largest.shape[-1] if largest.ndim else 1, 1)

@@ -5,6 +5,8 @@ from course_chapters import one_thread as _one_thread  # noqa: F401
 
 # isort: split
 
+import math
+
 import torch
 from torch.nn import functional as F
 

@@ -13,10 +13,7 @@ from course_lib.estimate.units import duration_text, number_text, percent_text
 
 WIDTH, FEW, MANY = 4096, 256, 8192  # of the layer, and tokens
 WORKED = 5e-6, 2e-6, 3  # s for a launch, s of a kernel, kernels: the example of a queue
-SOURCES = (
-    "autoparallel-146 tritonbench-1017 cudajl-graphs titan-h100-2024 pytorch-141265 gpt-fast-blog gpt-fast "
-    "megatron-5438 pytorch-128319 tensordict-1788 nvidia-graph-constraints"
-)
+SOURCES = "autoparallel-146 tritonbench-1017 titan-h100-2024 gpt-fast tensordict-1788 nvidia-graph-constraints"
 
 
 @cache
@@ -76,6 +73,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # plan
     "plan_eager": lambda: percent_text(plots.mfu("eager", plots.EAGER_LAUNCH), 3),
     "plan_fused": lambda: percent_text(plots.mfu("fused", plots.FUSED_LAUNCH), 3),
-    "reading": lambda: reading("korthikanti-2022", *SOURCES.split(), *tile_numbers.READING),
+    "reading": lambda: reading(*SOURCES.split(), *tile_numbers.READING),
     **tile_numbers.NUMBERS,
 }

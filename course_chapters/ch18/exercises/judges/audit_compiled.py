@@ -11,7 +11,7 @@ JUDGING = audit(
     why="""With torch.compile the run makes more tokens, so its MFU is the higher one, and “respectively” has the two in
 the wrong order. Most of a large-batch step is matmuls, which fusion leaves as they are, so the step saves far less
 than its small kernels. A compiled function costs tens of microseconds for each call, guards included, but a further
-kernel in it costs its preamble, its binding and its launch: 6.8 µs. The other four follow from numbers beside them.""",
+kernel in it costs its preamble, its binding and its launch: 6.8 µs. The other four are right.""",
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts the FLOP of a step, and `torch.profiler` its launches.",
 )
 

@@ -32,7 +32,7 @@ product of *all* ranks' rows with its `weight`, in the order of ranks: (ranks ·
     allowed=f"torch, and {ALLOWED} The library's collective matmul is switched off.",
     hides=tuple(f"course_chapters.ch18.collective_matmul:{name}" for name in ("gather_matmul", "gather_pieces")),
     params={"rows": 6},
-    vary=lambda draw: {"rows": draw.choice((4, 8, 10))},
+    vary=lambda draw: {"rows": draw.choice((4, 5, 7, 8, 9, 10))},
     needs=("06", "09"),
     probe=gathered,
     returns=GATHERED,

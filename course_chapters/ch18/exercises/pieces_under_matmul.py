@@ -33,7 +33,7 @@ with the shortest time (the fewest, if several are equally fast). Times are in s
     allowed="Python alone; the library's formula is switched off.",
     hides=tuple(f"course_chapters.ch18.collective_matmul:{name}" for name in ("pieces_seconds", "fewest_best_pieces")),
     params={"ranks": 8},
-    vary=lambda draw: {"ranks": draw.choice((4, 16))},
+    vary=lambda draw: {"ranks": draw.choice((4, 6, 12, 16))},
     needs=("06", "09"),
     probe=rows,
     returns=Rows(Number("s"), Number("pieces", whole=True)),

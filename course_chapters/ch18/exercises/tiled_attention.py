@@ -24,7 +24,7 @@ of `rows` queries and `columns` keys. No score may leave the fast memory, and no
 
 Budget: each tile of queries is loaded once, and the keys and values once for each tile of queries; results are stored
 once. At one time, at most four tiles of queries, four of keys and four of scores are in fast memory.""",
-    **Worth(points=10, minutes=25, difficulty=4, importance=5),
+    **Worth(points=10, minutes=20, difficulty=4, importance=5),
     hints=(
         "What do you need to know about the earlier keys when a tile of new scores arrives? And what changes if one of "
         "the new scores is the largest so far?",
@@ -37,8 +37,8 @@ once. At one time, at most four tiles of queries, four of keys and four of score
     answers=("tiled_attention",),
     allowed="torch without autograd; the library's kernel is switched off.",
     hides=("course_chapters.ch18.attention:forward",),
-    params={"causal": False, "sees": SEES[False]},
-    vary=lambda draw: {"causal": True, "sees": SEES[True]},
+    params={"causal": False, "sees": SEES[False], "tokens": 8},
+    vary=lambda draw: {"causal": True, "sees": SEES[True], "tokens": draw.choice((8, 10, 12))},
     structural="causal",
     needs=("03", "11"),
     probe=attention_forward,

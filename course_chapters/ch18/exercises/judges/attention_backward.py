@@ -27,7 +27,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return hidden(name, share, rows, columns, *given(tokens, width, size))
 
     return [
-        shown("8 tokens in tiles of 4 queries and 2 keys", "values:gradients", 4, 2, *given(8, 4)),
+        shown("tiles of 4 queries and 2 keys", "values:gradients", 4, 2, *given(params["tokens"], 4)),
         far("24 tokens in tiles of 8 and 6", "values:gradients", 8, 6, 24, 8),
         far("tiles that do not divide the tokens", "generality:tiles", 7, 9, 23, 5),
         far("tiles longer than the sequence", "generality:tiles", 10, 8, 6, 3),

@@ -20,9 +20,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return hidden(name, share, rows, columns, given[0] * size, *given[1:])
 
     rows, columns, width = MEMORY
-    first = [normal(coin, 8, 4) for _ in range(3)]
+    first = [normal(coin, params["tokens"], 4) for _ in range(3)]
     return [
-        shown("8 tokens in tiles of 4 queries and 2 keys", "values:out", 4, 2, *first),
+        shown("tiles of 4 queries and 2 keys", "values:out", 4, 2, *first),
         far("24 tokens in tiles of 8 and 6", "values:out", 24, 8, 8, 6),
         far("tiles that do not divide the tokens", "generality:tiles", 23, 5, 7, 9),
         far("tiles longer than the sequence", "generality:tiles", 6, 3, 10, 8),

@@ -8,7 +8,7 @@ learning models" (2023); in PyTorch these are `fused_all_gather_matmul` and `fus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -52,22 +52,13 @@ def gather_matmul(comm: Comm, x: Tensor, weight: Tensor, pieces: int = 1, launch
 
     Each rank's rows make `pieces` pieces, of equal length up to one row. All ranks have the same number of rows.
     """
-    gathered, product = gather_pieces(comm, x, pieces), timed_product(comm, launch)
-    out = x.new_empty(comm.size * len(x), weight.shape[1])
-    for rows, piece in gathered:
-        out[rows] = product(piece, weight)
-    return out
-
-
-def gather_pieces(comm: Comm, x: Tensor, pieces: int = 1) -> Iterator[tuple[slice, Tensor]]:
-    """Every piece of every rank's `x` in the order of arrival, as (its rows in the whole, the piece); the next pieces
-    are in flight while the caller works on one."""
-    count, own = len(x), [piece.contiguous() for piece in x.tensor_split(_checked(pieces, len(x)))]
+    product, count = timed_product(comm, launch), len(x)
+    out = x.new_empty(comm.size * count, weight.shape[1])
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    arrived = [piece.contiguous() for piece in x.tensor_split(_checked(pieces, count))]
     under_way: list[list[Work]] = []
-    arrived = own
     for step in range(comm.size):
-        here, arrived = arrived, [torch.empty_like(piece) for piece in own]
+        here, arrived = arrived, [torch.empty_like(piece) for piece in arrived]
         start = (comm.rank - step) % comm.size * count
         for piece, coming in zip(here, arrived, strict=True):
             if step:
@@ -76,8 +67,9 @@ def gather_pieces(comm: Comm, x: Tensor, pieces: int = 1) -> Iterator[tuple[slic
             if step < comm.size - 1:
                 halves = [P2POp(comm.irecv, coming, before), P2POp(comm.isend, piece, after)]
                 under_way.append(comm.batch_isend_irecv(halves))
-            yield slice(start, start + len(piece)), piece
+            out[start : start + len(piece)] = product(piece, weight)
             start += len(piece)
+    return out
 
 
 def matmul_scatter(comm: Comm, x: Tensor, weight: Tensor, pieces: int = 1, launch: float = 0.0) -> Tensor:

@@ -43,7 +43,7 @@ class FastMemory(Accounting):
                 memory.store("y", memory.load("x", rows).exp_(), rows)
 
     A tensor is held until its last name is gone, so `del tile` makes room; views and in-place operations take none.
-    What does not fit raises `FastMemoryFull` in the line that asks for it. `traffic` is loaded plus stored bytes.
+    What does not fit raises `FastMemoryFull` in the line that asks for it.
     """
 
     def __init__(self, capacity: int | None = None, **slow: Tensor) -> None:
@@ -92,19 +92,9 @@ class FastMemory(Accounting):
     # --- what the caller reads
 
     @property
-    def loaded(self) -> int:
-        """Bytes loaded so far."""
-        return sum(access.nbytes for access in self.log if access.kind == "load")
-
-    @property
-    def stored(self) -> int:
-        """Bytes stored so far."""
-        return sum(access.nbytes for access in self.log if access.kind == "store")
-
-    @property
     def traffic(self) -> int:
         """Bytes between slow and fast memory so far."""
-        return self.loaded + self.stored
+        return sum(access.nbytes for access in self.log)
 
     def slow(self, *names: str) -> list[Tensor]:
         """The tensors in slow memory with these names; reading them is not counted."""

@@ -30,7 +30,7 @@ product of *all* ranks' rows with its `weight`, in the order of ranks: (ranks ·
     ),
     answers=("gather_matmul",),
     allowed=f"torch, and {ALLOWED} The library's collective matmul is switched off.",
-    hides=tuple(f"course_chapters.ch18.collective_matmul:{name}" for name in ("gather_matmul", "gather_pieces")),
+    hides=("course_chapters.ch18.collective_matmul:gather_matmul",),
     params={"rows": 6},
     vary=lambda draw: {"rows": draw.choice((4, 5, 7, 8, 9, 10))},
     needs=("06", "09"),

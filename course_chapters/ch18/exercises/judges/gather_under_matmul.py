@@ -145,15 +145,6 @@ def gather_matmul(comm, matmul, x, weight):
 #           for work in works:
 #               work.wait()
 # +         out[start : start + rows] = matmul(here, weight)
-# %% wrong: multiplies before it sends => cost nothing-hidden
-# ~ start, works, coming = (comm.rank - step) % comm.size * rows, [], torch.empty_like(x)
-# ~~ ==> start, works, coming = (comm.rank - step) % comm.size * rows, matmul(here, weight), torch.empty_like(x)
-# -         if step < comm.size - 1:
-# -             works = comm.batch_isend_irecv([P2POp(comm.isend, here, after), P2POp(comm.irecv, coming, before)])
-# -         out[start : start + rows] = matmul(here, weight)
-# +         out[start : start + rows], works = works, []
-# +         if step < comm.size - 1:
-# +             works = comm.batch_isend_irecv([P2POp(comm.isend, here, after), P2POp(comm.irecv, coming, before)])
 # %% wrong: gathers everything, then one product => cost nothing-hidden
 # ~ here = x ==> here, parts = x, {}
 # ~ out[start : start + rows] = matmul(here, weight) ==> parts[start] = here
@@ -161,9 +152,6 @@ def gather_matmul(comm, matmul, x, weight):
 # %% wrong: in the order of arrival => values
 # > these are the rows in the order in which they arrived; the result has them in the order of ranks.
 # ~ start, works, coming = (comm.rank - step) % comm.size * rows, ==> start, works, coming = step * rows,
-# %% wrong: one owner too far => values
-# > the products are in the places of other ranks' rows.
-# ~ start, works, coming = (comm.rank - step) % ==> start, works, coming = (comm.rank + step) %
 # %% wrong: own rows alone => values
 # > these are the rank's own rows in every place.
 # ~ here = coming ==> here = x

@@ -75,7 +75,7 @@ ATTEMPTS = {
     "15": Attempt("exposed-seconds", "wall time less computing", "worked"),
     "16": Attempt("kv-cache-bytes", "query heads", "layer by layer, a float"),
     "17": Attempt("first-remedy", "one at a time", "worked"),
-    "18": Attempt("which-limit", "the times added", "by trying"),
+    "18": Attempt("which-limit", "the times added", "without a dictionary"),
 }
 
 

@@ -98,27 +98,6 @@ class Graph(TorchDispatchMode):
                     kept.copy_(new)
 
 
-def captured(step: Callable[..., Tensor], *inputs: Tensor) -> Callable[..., Tensor]:
-    """`step` as a graph with inputs of its own: a call copies the new inputs in, replays, and gives a copy of the
-    result. ValueError for inputs of other shapes than those of the capture."""
-    own = [each.detach().clone() for each in inputs]
-    with Graph() as graph:
-        out = step(*own)
-
-    def replayed(*given: Tensor) -> Tensor:
-        for kept, new in zip(own, given, strict=True):
-            if kept.shape != new.shape or kept.dtype != new.dtype:
-                raise ValueError(
-                    f"This graph was captured with {kept.dtype} of shape {tuple(kept.shape)}, not {new.dtype} of shape "
-                    f"{tuple(new.shape)}; capture another graph, or pad the input."
-                )
-            kept.copy_(new)
-        graph.replay()
-        return out.detach().clone()
-
-    return replayed
-
-
 def refused(step: Callable[[], object]) -> str:
     """Why a step cannot be captured; "" if it can."""
     try:

@@ -25,11 +25,6 @@ class Watched:
     graphs: tuple[int, ...]
     broke: str  # why a single graph is not possible, in PyTorch's words; "" if it is
 
-    @property
-    def recompilations(self) -> int:
-        """Graphs that were compiled after the first call."""
-        return sum(self.graphs[1:])
-
 
 def watched(function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Watched:
     """Call a function or module under `torch.compile`, whose graphs run as eager mode would run them.

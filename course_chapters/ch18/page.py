@@ -17,10 +17,10 @@ from course_chapters.ch18 import (
     compiled,
     fusion,
     kernels,
+    launch_film,
     overlap_film,
     plots,
     tile_film,
     trace,
     triton_kernel,
-    widgets,
 )

@@ -161,37 +161,9 @@ def cause(trace: dict, limit: float) -> str:
     return "small kernels" if takes("device", "small") > 2 * most else "sound"
     ### END SOLUTION
 
-# %% right: on a grid of all times
-def covered(trace, chosen):
-    times = sorted({0, trace["seconds"], *(time for _, *pair in trace["device"] + trace["host"] for time in pair)})
-    pieces = zip(times, times[1:])
-    return sum(b - a for a, b in pieces if any(x <= a and b <= y for x, y in chosen))
-
-
-def shares(trace):
-    every = covered(trace, [pair for _, *pair in trace["device"]])
-    work = covered(trace, [pair for kind, *pair in trace["device"] if kind != "communication"])
-    return 1 - every / trace["seconds"], (every - work) / trace["seconds"]
-
-
-def cause(trace, limit):
-    def share(lane, what):
-        return covered(trace, [pair for name, *pair in trace[lane] if name == what]) / trace["seconds"]
-
-    idle, exposed = shares(trace)
-    waited = any(what == "wait" for what, *_ in trace["host"])
-    asked = [
-        ("compiles", share("host", "compile") > limit),
-        ("late data", share("host", "data") > limit),
-        ("synchronizes", idle > limit and waited),
-        ("launch-bound", idle > limit),
-        ("exposed", exposed > limit),
-        ("small kernels", share("device", "small") > 2 * limit),
-        ("sound", True),
-    ]
-    return next(word for word, true in asked if true)
-
-
+# %% right: by the part beyond the last end
+# ~ total += max(0.0, end - max(start, last)) ==> total += max(end, last) - max(start, last) if end > last else 0.0
+# ~ idle, exposed = shares(trace) ==> idle, exposed = list(shares(trace))
 # %% wrong: lengths added up => values
 # > lengths of kernels that overlap were added up.
 # ~ total += max(0.0, end - max(start, last)) ==> total += end - start

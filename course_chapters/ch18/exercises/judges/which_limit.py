@@ -86,26 +86,9 @@ def fewest_tokens(k: int, n: int, size: float, flops: float, bandwidth: float, l
     return max(1, math.floor(min(by_memory, by_compute)) + 1)
     ### END SOLUTION
 
-# %% right: by trying
-def limit(m, k, n, size, flops, bandwidth, launch):
-    memory, compute = size * (m * k + k * n + m * n) / bandwidth, 2 * m * k * n / flops
-    word = "launch" if launch >= max(memory, compute) else "memory" if memory >= compute else "compute"
-    return max(launch, memory, compute), word
-
-
-def fewest_tokens(k, n, size, flops, bandwidth, launch):
-    low, high = 0, 1
-    while limit(high, k, n, size, flops, bandwidth, launch)[1] == "launch":
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if limit(middle, k, n, size, flops, bandwidth, launch)[1] == "launch":
-            low = middle
-        else:
-            high = middle
-    return high
-
-
+# %% right: without a dictionary
+# ~ word = max(times, key=times.get) ==> word = next(each for each in times if times[each] == max(times.values()))
+# ~ max(1, math.floor(min(by_memory, by_compute)) + 1) ==> max(0, math.floor(min(by_memory, by_compute))) + 1
 # %% wrong: the times added => values
 # > the host prepares the next kernel while the device works, so the longest time counts, not the sum of all.
 # ~ times[word], word ==> sum(times.values()), word

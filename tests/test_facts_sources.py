@@ -20,6 +20,7 @@ FILES = (
     "ceilings.csv",
     "failure_logs.csv",
     "gpus.csv",
+    "launches.csv",
 )
 KIB, MIB = 2**10, 2**20
 

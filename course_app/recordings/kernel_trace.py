@@ -7,30 +7,19 @@ as in the course's own traced runs.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from course_app.recordings.report import Report, number, rank_in, whole, word
+from course_app.recordings.report import Report, rank_in, whole, word
 from course_lib.cluster.intervals import DIGITS, STARTING, Interval, sorted_out, union
-from course_lib.estimate.units import US, duration_text, number_text, percent_text
+from course_lib.estimate.units import duration_text, number_text, percent_text
 from course_lib.messages import Trouble, count_text
 from course_lib.operate.faults.stragglers import find_straggler
+from course_runs.trace_events import events_of, operations
 
 KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")  # categories of what runs on a GPU
 LITTLE_HIDDEN, MUCH_EXPOSED, MUCH_IDLE = 0.1, 0.05, 0.2  # of communication, and of a step: worth a cause
 MOST_RANKS = 16  # that get a sentence of their own
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One event with its time in seconds."""
-
-    name: str
-    start: float
-    end: float
-    category: str
-    lane: tuple[str, str]  # process and thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +72,12 @@ def explain_traces(traces: Mapping[str, object]) -> Report:
 
 
 def _traced(content: object, report: Report) -> Traced:
-    events, bad = _events(report, content["traceEvents"] if isinstance(content, dict) else content)
+    rows = content["traceEvents"] if isinstance(content, dict) else content
+    events, bad = events_of(report.rows(rows, "traceEvents"))
     if bad:
         report.notes.append(f"{count_text(bad, 'event')} left out: a time that is no number, or a length below zero.")
     on_gpu = [each for each in events if each.category in KERNELS]
-    shown = on_gpu or _operations(events)
+    shown = on_gpu or operations(events)
     if not shown:
         found = f"has {count_text(len(events), 'usable event')}, none of them a GPU kernel or an operation of PyTorch."
         raise Trouble(found, "record with torch.profiler (ProfilerActivity.CPU and CUDA), and export_chrome_trace")
@@ -108,46 +98,6 @@ def _traced(content: object, report: Report) -> Traced:
         longest={word(name, 60): total[name] for name in longest},
         device="GPU" if on_gpu else "CPU",
     )
-
-
-def _events(report: Report, rows: object) -> tuple[list[Event], int]:
-    """Complete events ("X"), and pairs of a beginning and an end ("B" and "E"); and how many cannot be used."""
-    found: list[Event] = []
-    begun: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    bad = 0
-    for each in report.rows(rows, "traceEvents"):
-        kind, lane = each.get("ph"), (str(each.get("pid"))[:40], str(each.get("tid"))[:40])
-        start, took, named = number(each.get("ts")), number(each.get("dur")), each
-        if kind == "B":
-            begun.setdefault(lane, []).append(each)
-        elif kind == "X" or (kind == "E" and begun.get(lane)):
-            if kind == "E":
-                named = begun[lane].pop()
-                start, stop = number(named.get("ts")), start
-                took = None if start is None or stop is None else stop - start
-            if start is None or took is None or took < 0:
-                bad += 1
-                continue
-            name, category = str(named.get("name", ""))[:400], str(named.get("cat", ""))[:40]
-            found.append(Event(name, start * US, (start + took) * US, category, lane))
-    return found, bad
-
-
-def _operations(events: Sequence[Event]) -> list[Event]:
-    """On a CPU: gloo's calls, and PyTorch's operations with nothing else inside, so that none of them waits."""
-    ordered = sorted(events, key=lambda each: (each.lane, each.start, -each.end))
-    around: list[int] = []  # places of the events that the next one may be inside of
-    others: set[int] = set()  # places of those that have something else inside
-    for place, each in enumerate(ordered):
-        while around and (ordered[around[-1]].lane != each.lane or ordered[around[-1]].end <= each.start):
-            around.pop()
-        for outer in reversed(around if not each.name.startswith("aten::") else ()):
-            if outer in others:
-                break
-            others.add(outer)
-        around.append(place)
-    kept = [each for place, each in enumerate(ordered) if place not in others]
-    return [each for each in kept if each.name.startswith(("aten::", "gloo:"))]
 
 
 def _rank(report: Report, who: str, parts: Mapping[str, float], traced: Traced, starved: bool) -> None:

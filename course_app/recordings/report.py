@@ -8,6 +8,9 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 from course_lib.messages import Trouble
+from course_runs.trace_events import number
+
+__all__ = ["Finding", "Report", "line_of", "number", "rank_in", "ranks_text", "whole", "word"]
 
 MOST_ITEMS = 20_000_000  # list entries that are visited: a small pickle can repeat a list without end
 
@@ -48,15 +51,6 @@ class Report:
             if not isinstance(each, dict):
                 raise Trouble(f"{what} has an entry that is {type(each).__name__}.", "export it again")
             yield each
-
-
-def number(value: object) -> float | None:
-    """A finite number; None for anything else."""
-    try:
-        sound = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:
-        return None
-    return float(value) if sound else None  # type: ignore[arg-type]
 
 
 def whole(value: object, otherwise: int = 0) -> int:

@@ -67,5 +67,6 @@ def draw_road(number: str, passed: list[str]) -> str:
 def road(exercises: Iterable[Mapping[str, Any]]) -> Explorer:
     """The road up to a chapter; `exercises` are the learner's, whose passed core exercises get a check mark."""
     passed = [each["chapter"] for each in exercises if each["passed"] and each["kind"] == "core"]
-    upto = slider(tuple(course.chapters()), "17", label="up to chapter")
+    numbers = tuple(course.chapters())
+    upto = slider(numbers, numbers[-1], label="up to chapter")
     return explore(lambda number: draw_road(number, passed), number=upto, alt="The road through the course.")

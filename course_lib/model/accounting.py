@@ -49,11 +49,11 @@ def _attention_backward(grad: Any, query: Any, key: Any, value: Any, *_: Any, ou
     return sdpa_backward_flop_count(grad.shape, query.shape, key.shape, value.shape)
 
 
-_FLOPS: dict[Any, Callable[..., int]] = dict(flop_registry)
+FLOPS: dict[Any, Callable[..., int]] = dict(flop_registry)  # of an operation, by its name in PyTorch
 for _name, _formula in (("", _attention), ("_backward", _attention_backward)):
     _packet = getattr(torch.ops.aten, f"_scaled_dot_product_flash_attention_for_cpu{_name}", None)
     if _packet is not None:
-        _FLOPS[_packet] = _formula
+        FLOPS[_packet] = _formula
 
 
 class Ledger(TypedDict):
@@ -159,7 +159,7 @@ class Accounting(TorchDispatchMode):
         elif isinstance(out, Tensor):
             self._see(out)
         packet = func._overloadpacket
-        formula = _FLOPS.get(packet)
+        formula = FLOPS.get(packet)
         if formula is not None and not _is_fake(out):
             self.flops += formula(*args, **(kwargs or {}), out_val=out)
         elif packet is _resize:

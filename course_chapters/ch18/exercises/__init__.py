@@ -1,0 +1,22 @@
+"""Chapter 18, "The compiled step: what moves a GPU's own MFU?": cards, drills and the numbers of its prose."""
+
+from course_chapters.ch18.exercises.drills import DRILLS
+from course_chapters.ch18.exercises.numbers import NUMBERS
+from course_grader.exercises import gather
+
+CARDS = gather(
+    __name__,
+    "which-limit",
+    "fuse-or-not",
+    "remove-breaks",
+    "predict-compiled",
+    "tiled-attention",
+    "diagnose-step",
+    "attention-backward",
+    "gather-under-matmul",
+    "pieces-under-matmul",
+    "repair-replay",
+    "audit-compiled",
+)
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

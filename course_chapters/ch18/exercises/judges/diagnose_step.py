@@ -1,0 +1,196 @@
+"""Judge of diagnose-step: what a step waits for."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from course_chapters.ch18.exercises.diagnose_step import CAUSES
+from course_grader.judging import Judging, Params, Worked
+from course_grader.judging.cases import hidden, shown
+from course_grader.judging.diagnoses import Diagnosis
+from course_grader.judging.per_row import Column, table
+from course_grader.records import Case
+from course_lib.messages import count_text
+
+Trace = dict[str, Any]
+right = Worked("diagnose-step")
+LOOK: Mapping[str, str] = {
+    "compiles": "What does the host do before it launches?",
+    "late data": "What does the host do at the beginning of the step?",
+    "synchronizes": "The device is idle. Did the host wait for it before?",
+    "launch-bound": "The device is idle. What does the host do in these gaps?",
+    "exposed": "What else runs while the communication does?",
+    "small kernels": "Which kernels take most of the step?",
+    "sound": "The device is busy with matmuls.",
+}
+
+
+def _queued(
+    kernels: Sequence[tuple[str, int]], launch: int, host: Mapping[int, tuple[str, int]] | None = None, sent: int = 0
+) -> Trace:
+    """A step as a queue runs it: before kernel i, `host[i]` is what the host does first; a wait ends when the device
+    has run all, and Python goes on for so long. Then `sent` of communication, half of it under the last kernel."""
+    now, free = 0, 0
+    seen: list[tuple[str, int, int]] = []
+    device: list[tuple[str, int, int]] = []
+    for place, (kind, lasts) in enumerate(kernels):
+        what, extra = (host or {}).get(place, ("", 0))
+        if what:
+            until = max(now, free) if what == "wait" else now + extra
+            seen.append((what, now, until))
+            now = until + (extra if what == "wait" else 0)
+        seen.append(("launch", now, now + launch))
+        now += launch
+        free = max(now, free) + lasts
+        device.append((kind, free - lasts, free))
+    if sent:
+        device.append(("communication", free - sent // 2, free + sent - sent // 2))
+    return {"seconds": max(end for _, _, end in [*seen, *device]), "device": device, "host": seen}
+
+
+def _drawn(rng: random.Random, cause: str) -> Trace:
+    """A step of 30 kernels with one cause."""
+    small = cause == "small kernels"
+    often = 0.9 if small else 0.25
+    kernels = [("small" if rng.random() < often else "matmul", rng.randrange(40, 80)) for _ in range(30)]
+    total = sum(lasts for _, lasts in kernels)
+    if cause == "launch-bound":
+        return _queued(kernels, rng.randrange(110, 150))
+    host = {
+        "compiles": {0: ("compile", total)},
+        "late data": {0: ("data", total)},
+        "synchronizes": dict.fromkeys((5, 12, 19, 26), ("wait", total // 8)),
+    }.get(cause, {})
+    trace = _queued(kernels, 5, host, total if cause == "exposed" else total // 20)
+    rng.shuffle(trace["device"])
+    return trace
+
+
+def _flat(*device: tuple[str, int, int], host: Sequence[tuple[str, int, int]] = (), seconds: int = 1000) -> Trace:
+    return {"seconds": seconds, "device": list(device), "host": list(host)}
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    limit, words = params["percent"] / 100, list(CAUSES)
+    known = [*(_drawn(rng, word) for word in words), _flat(("matmul", 0, 700), ("small", 700, 1000))]
+    other = [_drawn(rng, word) for word in rng.sample(words * 2, 2 * len(words))]
+    half, quarter = ("matmul", 0, 500), 0.25
+    sent = ("communication", 200, 950), ("communication", 300, 1000)
+    two_streams = _flat(("matmul", 0, 800), ("small", 100, 900), *sent)
+    edges = [
+        _flat(("matmul", 0, 750)),  # idle for exactly the limit
+        _flat(("matmul", 0, 749)),
+        _flat(("matmul", 0, 749), host=[("wait", 0, 1)]),
+        _flat(("matmul", 0, 750), ("communication", 700, 1000)),  # exposed for exactly the limit
+        _flat(("matmul", 0, 749), ("communication", 0, 1000)),
+        _flat(half, ("small", 500, 1000)),  # small for exactly twice the limit
+        _flat(("matmul", 0, 499), ("small", 499, 1000)),
+        _flat(half, ("small", 500, 1000), host=[("compile", 0, 250), ("data", 0, 251)]),
+        _flat(half, ("small", 400, 1000), host=[("compile", 0, 130), ("compile", 100, 251), ("data", 0, 900)]),
+        _flat(("matmul", 0, 1000), ("small", 0, 300), ("small", 100, 400), ("small", 200, 500)),  # summed: 900
+        _flat(half, ("communication", 500, 760), ("small", 400, 1000)),  # hidden behind small kernels
+        _flat(half, ("small", 200, 1000), host=[("wait", 0, 1000)]),  # a wait, and no gap
+    ]
+    return [
+        shown("a step of each kind", "values:idle", 0, [(trace,) for trace in known]),
+        shown("a step of each kind", "values:cause", 1, [(trace, limit) for trace in known]),
+        hidden("other steps", "generality:idle", 0, [(trace,) for trace in (*other, two_streams, *edges)]),
+        hidden("other steps", "generality:cause", 1, [(trace, limit) for trace in (*other, two_streams)]),
+        hidden("at the limits", "generality:cause", 1, [(trace, quarter) for trace in edges]),
+    ]
+
+
+def _words(trace: Trace, *_: object) -> str:
+    return f"a step of {count_text(len(trace['device']), 'kernel')} and {trace['seconds']} s"
+
+
+JUDGING = Judging(
+    shares="values:idle 0.1, values:exposed 0.1, values:cause 0.2, generality:idle 0.1, generality:exposed 0.1, "
+    "generality:cause 0.4",
+    cases=_cases,
+    verdicts=table(
+        [
+            Column(part="idle", unit="of the step", want=lambda *row: right[0](*row)[0], words=_words),
+            Column(part="exposed", unit="of the step", want=lambda *row: right[0](*row)[1], words=_words),
+        ],
+        Diagnosis(part="cause", choices=tuple(CAUSES), want=right[1], words=_words, fine="sound", look=LOOK),
+    ),
+    why="Everything is a length of unions over the step. The order matters: a device that waits for a compiler, for "
+    "data or for the host has gaps in each case, so the causes that the host names come first, and “launch-bound” is "
+    "what is left of idle time. Only a busy device can suffer from small kernels.",
+    pytorch="`torch.profiler` and Perfetto show the same lanes; Holistic Trace Analysis computes idle time by cause, "
+    "communication overlap and the queue's length.",
+)
+
+ANSWERS = r'''# %% right: worked
+def union(spans: list[tuple[float, float]]) -> float:
+    """Seconds in which at least one of the spans runs."""
+    total, last = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, last))
+        last = max(last, end)
+    return total
+
+
+def shares(trace: dict) -> tuple[float, float]:
+    """Fractions of the step: no kernel runs; communication runs and nothing else does."""
+    ### BEGIN SOLUTION
+    every = union([(start, end) for _, start, end in trace["device"]])
+    work = union([(start, end) for kind, start, end in trace["device"] if kind != "communication"])
+    return (trace["seconds"] - every) / trace["seconds"], (every - work) / trace["seconds"]
+    ### END SOLUTION
+
+
+def cause(trace: dict, limit: float) -> str:
+    """The first cause that applies, in one word."""
+    ### BEGIN SOLUTION
+    most = limit * trace["seconds"]
+
+    def takes(lane: str, what: str) -> float:
+        return union([(start, end) for name, start, end in trace[lane] if name == what])
+
+    idle, exposed = shares(trace)
+    if takes("host", "compile") > most:
+        return "compiles"
+    if takes("host", "data") > most:
+        return "late data"
+    if idle > limit:
+        return "synchronizes" if any(what == "wait" for what, _, _ in trace["host"]) else "launch-bound"
+    if exposed > limit:
+        return "exposed"
+    return "small kernels" if takes("device", "small") > 2 * most else "sound"
+    ### END SOLUTION
+
+# %% right: by the part beyond the last end
+# ~ total += max(0.0, end - max(start, last)) ==> total += max(end, last) - max(start, last) if end > last else 0.0
+# ~ idle, exposed = shares(trace) ==> idle, exposed = list(shares(trace))
+# %% wrong: lengths added up => values
+# > lengths of kernels that overlap were added up.
+# ~ total += max(0.0, end - max(start, last)) ==> total += end - start
+# %% wrong: all communication is exposed => values
+# > communication that runs under a matmul or a small kernel is not exposed.
+# ~ (every - work) / trace["seconds"]
+# ~~ ==> union([(a, b) for kind, a, b in trace["device"] if kind == "communication"]) / trace["seconds"]
+# %% wrong: waiting for communication is idle => values
+# > the device is not idle while communication runs.
+# ~ (trace["seconds"] - every) / trace["seconds"] ==> (trace["seconds"] - work) / trace["seconds"]
+# %% wrong: seconds instead of fractions => values
+# > these are seconds, not fractions of the step.
+# ~ (trace["seconds"] - every) / trace["seconds"], (every - work) / trace["seconds"]
+# ~~ ==> trace["seconds"] - every, every - work
+# %% wrong: launches first => values not-compiles
+# ~ if takes("host", "compile") > most: ==> if idle > limit:
+# ~ return "compiles" ==> return "launch-bound"
+# %% wrong: a wait is enough => generality
+# > the host waits, but the device is not idle for long enough.
+# ~ if idle > limit: ==> if idle > limit or any(what == "wait" for what, _, _ in trace["host"]):
+# %% wrong: at the limit => generality false-alarm
+# ~ if idle > limit: ==> if idle >= limit:
+# %% wrong: small kernels by the single limit => values
+# > small kernels must run for more than twice the limit.
+# ~ > 2 * most ==> > most
+# %% wrong: every gap is a synchronization => values not-launch-bound
+# ~ else "launch-bound" ==> else "synchronizes"
+# %% wrong: left as it is => not-answered
+# ~ every = union ==> raise NotImplementedError; every = union
+'''

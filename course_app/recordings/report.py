@@ -1,6 +1,5 @@
 """What recordings say: findings in words, each with the chapter that explains it, and the numbers behind them."""
 
-import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field

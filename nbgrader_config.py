@@ -15,22 +15,9 @@ _BIN = str(Path(sys.executable).parent)
 if _BIN not in os.environ.get("PATH", "").split(os.pathsep):
     os.environ["PATH"] = _BIN + os.pathsep + os.environ.get("PATH", "")
 
-from nbgrader.preprocessors import (  # noqa: E402
-    CheckCellMetadata,
-    ClearHiddenTests,
-    ClearMarkScheme,
-    ClearOutput,
-    ClearSolutions,
-    ComputeChecksums,
-    IncludeHeaderFooter,
-    InstantiateTests,
-    LockCells,
-    SaveCells,
-)
-
 from course_grader.blank_notebook import STUB, TEXT_STUB  # noqa: E402
 from course_grader.hosts import Hosts, repository  # noqa: E402
-from course_grader.release_steps import CheckRelease, FillPlaceholders, Tidy  # noqa: E402
+from course_grader.release_steps import NBGRADER_STEPS, CheckRelease, FillPlaceholders, Tidy  # noqa: E402
 
 c = get_config()  # noqa: F821 (nbgrader gives it to this file)
 
@@ -39,26 +26,7 @@ c.CourseDirectory.root = str(ROOT)
 c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "notebooks"
 
-c.GenerateAssignment.preprocessors = [
-    Tidy,
-    FillPlaceholders,
-    # from here nbgrader's own, in nbgrader's own order
-    IncludeHeaderFooter,
-    InstantiateTests,
-    LockCells,
-    ClearSolutions,
-    ClearOutput,
-    CheckCellMetadata,
-    ComputeChecksums,
-    SaveCells,
-    ClearHiddenTests,
-    ClearMarkScheme,
-    ComputeChecksums,
-    CheckCellMetadata,
-    # to here
-    Hosts,
-    CheckRelease,
-]
+c.GenerateAssignment.preprocessors = [Tidy, FillPlaceholders, *NBGRADER_STEPS, Hosts, CheckRelease]
 c.Hosts.repository = repository(ROOT)
 c.ClearSolutions.code_stub = {"python": STUB}
 c.ClearSolutions.text_stub = TEXT_STUB

@@ -6,6 +6,8 @@ them anew. All train the course's transformer of 30,880 parameters on the course
 follow from seeds, up to rounding, and only tokens per second depend on the machine.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import platform
@@ -31,13 +33,7 @@ GRID = (2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2)
 
 
 def run(
-    size: int,
-    steps: int,
-    rate: float,
-    warmup: int | None = None,
-    rule: str = "adamw",
-    decay: float = 0.1,
-    **more: object,
+    size: int, steps: int, rate: float, warmup: int | None = None, rule: str = "adamw", decay: float = 0.1, **more: Any
 ) -> dict[str, Any]:
     """One training from seed 0 with a cosine to a tenth of the rate, and what is recorded of it."""
     model = transformer.build(more.pop("config", SMALL))
@@ -72,14 +68,14 @@ def batches() -> dict[str, Any]:
     return found
 
 
-def warmups() -> dict[str, object]:
+def warmups() -> dict[str, Any]:
     """A moderate and a high rate, with and without a warm-up of a quarter of the run."""
     return {
         f"rate {rate:g}, warm-up {warmup}": run(16, 200, rate, warmup) for rate in (2e-2, 1e-1) for warmup in (0, 50)
     }
 
 
-def decays() -> dict[str, object]:
+def decays() -> dict[str, Any]:
     """Weight decay through Adam's ratio (L2) and outside it (AdamW)."""
     return {
         f"{rule}, {decay:g}": run(16, 300, 8e-3, rule=rule, decay=decay)
@@ -88,7 +84,7 @@ def decays() -> dict[str, object]:
     }
 
 
-def repeats() -> dict[str, object]:
+def repeats() -> dict[str, Any]:
     """One run on fresh text, and the same on 16, 64 or 256 sequences again and again."""
     return {str(samples or "fresh"): run(16, 600, 8e-3, samples=samples) for samples in (16, 64, 256, None)}
 
@@ -152,7 +148,7 @@ def speeds() -> dict[str, Any]:
     return found
 
 
-EXPERIMENTS: Mapping[str, Callable[[], dict[str, object]]] = {
+EXPERIMENTS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "batches": batches,
     "warmups": warmups,
     "decays": decays,

@@ -9,7 +9,8 @@ same processes.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,9 +19,9 @@ from torch.nn import functional as F
 
 from bench import interleaved_timing
 from bench.parallel import SLOWEST, received_bytes
+from bench.parallel_parity import RATE, Trained, compared, held_gradients, train
 from bench.rows import Row
-from course_lib.cluster import Comm, simulate
-from course_lib.cluster.parity import adam_tolerance, apart, tolerance
+from course_lib.cluster import Comm, Run, simulate
 from course_lib.model.text import batch
 from course_lib.model.transformer import Config, Transformer, build
 from course_lib.parallel.data import average_gradients, totals
@@ -37,7 +38,7 @@ from course_runs.real_ranks import launch
 
 CONFIG = Config(kv_heads=2, tied=True, biases=True)
 FROZEN = "blocks.0.mlp.down.weight"
-SEQUENCES, RATE = 4, 3e-3
+SEQUENCES = 4
 TERMS = SEQUENCES * CONFIG.seq_len  # the longest sum: tokens, in a weight's gradient
 LOSSES, WEIGHTS = 50, 10  # steps
 GRIDS = (
@@ -56,46 +57,11 @@ FRAME = 1024  # bytes that gloo may add for each rank to a collective: it sends 
 # --- parity
 
 
-@dataclass
-class Trained:
-    """What a training left: losses, gradients of the first step, weights after the last; how large gradients were."""
-
-    losses: list[float] = field(default_factory=list)
-    gradients: dict[str, Tensor] = field(default_factory=dict)
-    weights: dict[str, Tensor] = field(default_factory=dict)
-    largest: float = 0.0
-    smallest: dict[str, Tensor] = field(default_factory=dict)  # by element
-
-    def note(self, loss: float, gradients: dict[str, Tensor]) -> None:
-        """Keep what a step gave."""
-        self.losses.append(loss)
-        self.gradients = self.gradients or {name: each.clone() for name, each in gradients.items()}
-        for name, each in gradients.items():
-            self.largest = max(self.largest, each.abs().max().item())
-            self.smallest[name] = torch.minimum(self.smallest.get(name, each.abs()), each.abs())
-
-
 def whole_model(config: Config, kind: torch.dtype) -> Transformer:
     """The model before its first step, a matrix frozen."""
     model = build(config).to(kind)
     model.get_parameter(FROZEN).requires_grad_(False)
     return model
-
-
-def train(
-    model: nn.Module, steps: int, step: Callable[[int], float], gradients: Callable[[], dict[str, Tensor]]
-) -> Trained:
-    """AdamW for so many steps; `step(number)` leaves gradients and tells the loss."""
-    told, adam = (
-        Trained(),
-        torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=RATE, foreach=False),
-    )
-    for number in range(steps):
-        loss = step(number)
-        told.note(loss, gradients())
-        adam.step()
-        adam.zero_grad()
-    return told
 
 
 def alone(config: Config, steps: int, kind: torch.dtype) -> Trained:
@@ -110,14 +76,13 @@ def _plainly(model: nn.Module, config: Config, steps: int, whole: Callable[[Tens
         loss.backward()
         return loss.item()
 
-    told = train(
+    return train(
         model,
         steps,
         step,
-        lambda: {name: whole(each.grad) for name, each in model.named_parameters() if each.grad is not None},
+        lambda: {name: whole(each) for name, each in held_gradients(model).items()},
+        lambda: {name: whole(each) for name, each in model.named_parameters()},
     )
-    told.weights = {name: whole(each).detach().clone() for name, each in model.named_parameters()}
-    return told
 
 
 def over_ranks(comm: Comm, config: Config, steps: int, kind: torch.dtype, tp: int, sequence: bool) -> Trained:
@@ -136,9 +101,7 @@ def over_ranks(comm: Comm, config: Config, steps: int, kind: torch.dtype, tp: in
         average_gradients(row, model.parameters())
         return totals(row, loss.item())[0] / replicas
 
-    told = train(model, steps, step, lambda: full_gradients(model))
-    told.weights = full_state(model)
-    return told
+    return train(model, steps, step, lambda: full_gradients(model), lambda: full_state(model))
 
 
 def torchs(comm: Comm, config: Config, steps: int, kind: torch.dtype, *_: object) -> Trained:
@@ -170,40 +133,14 @@ def by_torch(comm: Comm, model: Transformer) -> nn.Module:
 
 
 def parity_rows(
-    text: str, where: Callable[..., Any], ranks: int, program: Callable[..., Trained], *more: object
+    text: str, where: Callable[..., Run], ranks: int, program: Callable[..., Trained], *more: object
 ) -> list[Row]:
     """The last rank's training against one process's."""
-    single, double = torch.float32, torch.float64
-    want, got = (alone(CONFIG, LOSSES, single), where(program, ranks, args=(CONFIG, LOSSES, single, *more)).results[-1])
-    off = [abs(mine - one) / one for mine, one in zip(got.losses, want.losses, strict=True)]
-    share = max(each / tolerance(single, TERMS, step) for step, each in enumerate(off, 1))
-    rows = [
-        _row(
-            f"{text} loss over {LOSSES} steps",
-            share,
-            f"apart {max(off):.1e}; {want.losses[0]:.2f} to {want.losses[-1]:.2f}",
-        )
-    ]
-    want, got = (
-        alone(CONFIG, WEIGHTS, double),
-        where(program, ranks, args=(CONFIG, WEIGHTS, double, *more)).results[-1],
-    )
-    shares = [apart(got.gradients[name], each, TERMS) for name, each in want.gradients.items()]
-    alike = got.gradients.keys() == want.gradients.keys()
-    rows.append(_row(f"{text} every gradient", max(shares) if alike else float("inf"), f"{len(shares)} tensors"))
-    apart_by = {name: (got.weights[name] - each).abs() for name, each in want.weights.items()}
-    allowed = {
-        name: adam_tolerance(double, TERMS, WEIGHTS, RATE, want.largest, each) for name, each in want.smallest.items()
-    }
-    share = max((apart_by[name] / each).max().item() for name, each in allowed.items())
-    still = all(not apart_by[name].any() for name in apart_by if name not in allowed)
-    note = f"apart {max(each.max().item() for each in apart_by.values()):.1e}"
-    rows.append(_row(f"{text} weights after {WEIGHTS} steps", share if still else float("inf"), note))
-    return rows
 
+    def over(args: tuple[object, ...]) -> Run:
+        return where(program, ranks, args=(CONFIG, *args, *more))
 
-def _row(what: str, share: float, note: str) -> Row:
-    return Row(what, share, "allowed", share <= 1, note)
+    return compared(text, TERMS, (LOSSES, WEIGHTS), partial(alone, CONFIG), over)
 
 
 # --- bytes

@@ -9,7 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode, from_dict
-from nbgrader.preprocessors import NbGraderPreprocessor
+from nbgrader.preprocessors import (
+    CheckCellMetadata,
+    ClearHiddenTests,
+    ClearMarkScheme,
+    ClearOutput,
+    ClearSolutions,
+    ComputeChecksums,
+    IncludeHeaderFooter,
+    InstantiateTests,
+    LockCells,
+    NbGraderPreprocessor,
+    SaveCells,
+)
 from nbgrader.utils import compute_checksum
 from traitlets import Unicode
 
@@ -20,6 +32,20 @@ from course_grader.exercises.placeholders import PLACEHOLDER, chapter_values, fi
 from course_grader.judge.exercise import CONTRACT_VERSION
 from course_grader.notebooks import Cell, Notebook, grade_meta, is_answer
 
+NBGRADER_STEPS = (  # nbgrader's own, in its order
+    IncludeHeaderFooter,
+    InstantiateTests,
+    LockCells,
+    ClearSolutions,
+    ClearOutput,
+    CheckCellMetadata,
+    ComputeChecksums,
+    SaveCells,
+    ClearHiddenTests,
+    ClearMarkScheme,
+    ComputeChecksums,
+    CheckCellMetadata,
+)
 CANONICAL = "canonical"
 # Assembled, so that this file itself never looks like a notebook that lost its markers.
 MARKERS = tuple(f"{edge} {what}" for what in ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME") for edge in ("BEGIN", "END"))

@@ -32,7 +32,7 @@ from course_grader.worker.worker_pool import WorkerPool
 from course_lib.folders import PACKAGES, ROOT
 from course_lib.messages import Trouble
 from course_runs.processes import descendants
-from tests.grading_kit import REPOSITORY, cell_of, full, marked, own, points, small_source
+from tests.grading_kit import REPOSITORY, alive, cell_of, full, marked, own, points, small_source
 from tests.patience import patience
 from tests.tables import each_of
 
@@ -480,22 +480,6 @@ def test_marks_are_the_same_behind_a_wall_and_on_every_repeat(kept):
 
 
 # ---------------------------------------------------------------------------- nothing is left
-
-
-def alive(marker):
-    """Processes that run with `marker` in their environment."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if (
-                    marker.encode() in (entry / "environ").read_bytes()
-                    and (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-                ):
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found
 
 
 STRAYS = (

@@ -25,7 +25,7 @@ from course_grader.worker.protocol import Channel, Garbled, WorkerChannel
 from course_grader.worker.worker_pool import WorkerPool, end_in_words
 from course_lib.folders import ROOT
 from course_runs.processes import descendants, ended
-from tests.grading_kit import mine, own, small_course
+from tests.grading_kit import alive, mine, own, small_course
 from tests.patience import patience
 from tests.tables import each_of
 
@@ -365,22 +365,6 @@ STRAYS = {
 }
 
 
-def alive_with(marker):
-    """Processes whose environment holds `marker`."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if (
-                    marker.encode() in (entry / "environ").read_bytes()
-                    and (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-                ):
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found
-
-
 @pytest.mark.skipif(not LINUX, reason="descendants are found through /proc")
 @pytest.mark.parametrize("name", STRAYS)
 def test_what_an_answer_starts_ends_with_its_exercise(tmp_path, monkeypatch, name):
@@ -393,7 +377,7 @@ def test_what_an_answer_starts_ends_with_its_exercise(tmp_path, monkeypatch, nam
                 assert descendants(made._server.process.pid)
             assert descendants(made._server.process.pid) == [worker.pid]
         assert descendants(made._server.process.pid) == []
-    assert alive_with(str(tmp_path)) == []
+    assert alive(str(tmp_path)) == []
 
 
 @pytest.mark.skipif(not LINUX, reason="processes are found through /proc")
@@ -420,15 +404,15 @@ def test_a_check_that_is_stopped_leaves_no_process(tmp_path, how):
     )
     until = time.monotonic() + patience(30)
     while (
-        len(alive_with(str(tmp_path / "tmp"))) < 4 and time.monotonic() < until
+        len(alive(str(tmp_path / "tmp"))) < 4 and time.monotonic() < until
     ):  # the check, the warm process, the worker, sleep
         time.sleep(0.02)
     os.killpg(process.pid, how)
     _, said = process.communicate(timeout=patience(30))
     until = time.monotonic() + patience(30)
-    while alive_with(str(tmp_path / "tmp")) and time.monotonic() < until:
+    while alive(str(tmp_path / "tmp")) and time.monotonic() < until:
         time.sleep(0.02)
-    assert alive_with(str(tmp_path / "tmp")) == []
+    assert alive(str(tmp_path / "tmp")) == []
     if how is signal.SIGINT:
         assert process.returncode == 130 and b"stopped" in said and b"Traceback" not in said
 
@@ -445,15 +429,15 @@ def test_a_fresh_worker_in_an_endless_loop_ends_with_its_judge(tmp_path):
     env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-c", program], env=env, cwd=tmp_path, start_new_session=True)
     until = time.monotonic() + patience(30)
-    while len(alive_with(str(tmp_path / "tmp"))) < 2 and time.monotonic() < until:
+    while len(alive(str(tmp_path / "tmp"))) < 2 and time.monotonic() < until:
         time.sleep(0.02)
     time.sleep(0.5)  # into the loop
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     until = time.monotonic() + patience(30)
-    while alive_with(str(tmp_path / "tmp")) and time.monotonic() < until:
+    while alive(str(tmp_path / "tmp")) and time.monotonic() < until:
         time.sleep(0.02)
-    assert alive_with(str(tmp_path / "tmp")) == []
+    assert alive(str(tmp_path / "tmp")) == []
 
 
 # ---------------------------------------------------------------------------- small parts

@@ -14,19 +14,7 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.converters.base import NbGraderException
 from nbgrader.exchange.default import ExchangeList
 from nbgrader.plugins import LateSubmissionPlugin
-from nbgrader.preprocessors import (
-    CheckCellMetadata,
-    ClearHiddenTests,
-    ClearMarkScheme,
-    ClearOutput,
-    ClearSolutions,
-    ComputeChecksums,
-    IncludeHeaderFooter,
-    InstantiateTests,
-    LockCells,
-    NbGraderPreprocessor,
-    SaveCells,
-)
+from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Unicode
 from traitlets.config import Config
 
@@ -36,7 +24,7 @@ from course_grader.classroom.safe_html import protect
 from course_grader.classroom.settings import FILE
 from course_grader.committed_form import CHECK_SUFFIX, tidy
 from course_grader.notebooks import Notebook, grade_meta, is_check
-from course_grader.release_steps import CheckRelease, chapter_of, check_folder, check_source, fill
+from course_grader.release_steps import NBGRADER_STEPS, CheckRelease, chapter_of, check_folder, check_source, fill
 
 DAY = 86_400.0  # s
 
@@ -48,25 +36,7 @@ def configure(config: Any, root: Path) -> None:
     config.CourseDirectory.course_id = folder.settings.name
     config.CourseDirectory.root = str(root)
     config.CourseDirectory.db_url = folder.settings.db_url
-    config.GenerateAssignment.preprocessors = [
-        ClassTidy,
-        ClassNumbers,
-        # nbgrader's own steps, in its order
-        IncludeHeaderFooter,
-        InstantiateTests,
-        LockCells,
-        ClearSolutions,
-        ClearOutput,
-        CheckCellMetadata,
-        ComputeChecksums,
-        SaveCells,
-        ClearHiddenTests,
-        ClearMarkScheme,
-        ComputeChecksums,
-        CheckCellMetadata,
-        # to here
-        CheckRelease,
-    ]
+    config.GenerateAssignment.preprocessors = [ClassTidy, ClassNumbers, *NBGRADER_STEPS, CheckRelease]
     config.ClassTidy.class_folder = config.ClassNumbers.class_folder = str(root)
     config.ClearSolutions.code_stub = {"python": STUB}
     config.ClearSolutions.text_stub = TEXT_STUB

@@ -10,7 +10,7 @@ __getattr__, __dir__, __all__ = on_first_use(
     __name__,
     {
         "number_formats": ("Format", "formats", "number_format"),
-        "loss_scaling": ("LossScaler", "has_overflow", "underflow_share"),
+        "loss_scaling": ("LossScaler", "has_overflow"),
         "optimizer": ("STORAGE", "StoredAdamW"),
         "rounding": ("MODES", "encode", "lost_updates", "round_to", "torch_dtype", "update_threshold"),
         "scaling": ("DelayedScale", "Quantized", "mxfp4", "mxfp8", "nvfp4", "quantize"),

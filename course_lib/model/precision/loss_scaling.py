@@ -3,7 +3,6 @@ overflow."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
@@ -52,18 +51,3 @@ class LossScaler:
 def has_overflow(tensors: Iterable[Tensor]) -> bool:
     """Whether any element of any tensor is infinite or NaN; False for no tensors and for empty ones."""
     return any(not bool(tensor.isfinite().all()) for tensor in tensors)
-
-
-def underflow_share(gradients: Tensor, form: Any, scale: float = 1.0) -> tuple[float, float]:
-    """The shares of nonzero gradients that become zero, and that overflow, when they are multiplied by `scale` and
-    rounded.
-
-    0, 0 where there is no nonzero gradient.
-    """
-    from course_lib.model.precision.rounding import round_to
-
-    nonzero = gradients[gradients != 0].double()
-    if not nonzero.numel():
-        return 0.0, 0.0
-    held = round_to(nonzero * scale, form)
-    return (held == 0).double().mean().item(), (~held.isfinite()).double().mean().item()

@@ -45,8 +45,8 @@ sequences of {{{{seq}}}} tokens, within {{{{days}}}} days and {{{{usd:usd}}}}, f
 
 - *Plan*: a dictionary with any of `tp`, `cp`, `pp`, `dp`, `zero`, `microbatches` (of each replica), `virtual`
   (1 where missing), `recompute` ("none", "selective", "full"), `without` (servers to leave out; the first others are
-  used) and `checkpoint_minutes`; where the change allows it, `sequences` and `tokens`. `print(task.log)` shows a month of
-  failures, and servers go on failing as they did there.
+  used) and `checkpoint_minutes`; where the change allows it, `sequences` and `tokens`. `print(task.log)` shows a month
+  of failures, and servers go on failing as they did there.
 - *Defense*: `memory` (GB), `days`, `usd`, and `binding`, the cause with the most seconds of a step but for `matmul` and
   `attention`. The first also has `weak`, what has more than half of the failures ("server 3", "switch 1" or "none"),
   and `reasons`. Numbers may be off by 2 %. `capstone.assess(plan, task)` gives them; the library's searches are off.

@@ -103,10 +103,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     )
     if params["ranking"] == "changes":  # where the other ranking is a mistake, and survival is counted first
         slips, gone = [*slips, "other ranking"], ["none survives", *gone]
-    plain = [telling(rng, slip) for slip in slips]
+    roomy = {name: (80 * GB, *rest) for name, (_, *rest) in limits.items()}  # the shown plans, and another one is best
+    plain = [(example, roomy), *(telling(rng, slip) for slip in slips)]
+    plain += [telling(rng, "") for _ in range(24)]  # a name says little: only many tell mistakes apart
     bounds = [telling(rng, slip) for slip in ("equal exceeds", "no memory", "no dollars")]
     bounds += [_used_up(rng, place) for place in range(3)]
-    bounds += [telling(rng, "") for _ in range(24)]  # a name says little: only many tell mistakes apart
     one = {"lone": {NOW: (GB, 1.0, 1.0)}}
     small = {NOW: (GB, 1.0, 1.0)}
     edges = [
@@ -195,7 +196,7 @@ def sturdiest(plans: dict[str, dict], limits: dict[str, tuple]) -> str | None:
 # %% wrong: no dollars => values
 # > dollars have a limit too.
 # ~ zip(takes[condition], limits[condition] ==> zip(takes[condition][:2], limits[condition][:2]
-# %% wrong: dollars survived => generality
+# %% wrong: dollars survived => values
 # > the worst ratio counts dollars, too.
 # ~ zip(took, limits[condition] ==> zip(took[:2], limits[condition][:2]
 # %% wrong: none survives => values
@@ -209,7 +210,7 @@ def sturdiest(plans: dict[str, dict], limits: dict[str, tuple]) -> str | None:
 # > the worst ratio counts the condition as planned, too.
 # ~ for condition, took in takes.items()
 # ~~ ==> for condition, took in takes.items() if condition != "as planned" or len(takes) == 1
-# %% wrong: a condition that a plan cannot run under leaves it out => values
+# %% wrong: a hole leaves a plan out => values
 # > such a plan may be chosen where it survives as planned.
 # ~ if holds(plans[name], "as planned") ==> if holds(plans[name], "as planned") and None not in plans[name].values()
 # %% wrong: mean ratio => values

@@ -9,7 +9,7 @@ import logging
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,10 @@ def _worked_cells(chapter: str) -> dict[str, str]:
 def released(root: Path = ROOT, variant: Path | None = None) -> dict[str, bytes]:
     """What `notebooks/` should contain: relative path -> bytes. Works in a temporary folder; nothing in `root`
     changes."""
-    sources = tidied_sources(root)
+    return _made(root, tidied_sources(root), variant)
+
+
+def _made(root: Path, sources: Mapping[Path, str], variant: Path | None = None) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="course-release-") as scratch:
         stage = Path(scratch).resolve()
         for folder in source_folders(root):
@@ -141,7 +144,7 @@ def release_main(check: bool = False, root: Path = ROOT) -> int:
     """Tidy `solutions/` and write `notebooks/`. With `check`, change nothing and return 1 if anything would change."""
     try:
         sources = tidied_sources(root)
-        wanted = released(root)
+        wanted = _made(root, sources)
     except (ValueError, Trouble) as error:
         print(f"release: {error}", file=sys.stderr)
         return 1

@@ -30,6 +30,8 @@ WEIGHTS = {  # the beginning of a test's name -> as many usual tests as it takes
     "tests/test_runs_disk.py::test_a_run_that_was_killed": 300,
     "tests/test_course.py::test_plain_nbgrader": 250,
     "tests/test_whole_course.py": 600,
+    "tests/test_slurm.py::test_a_training": 150,
+    "tests/test_meter.py::test_a_program": 130,
     "tests/test_class_term.py": 110,
     "tests/test_own_trainer.py::test_torchrun": 90,
     "tests/test_course.py::test_solved": 70,

@@ -1,0 +1,12 @@
+"""Chapter 19, "Post-training: what changes when the model writes its own data?": cards, drills and the numbers of its
+prose."""
+
+from course_chapters.ch19.exercises.drills import DRILLS
+from course_chapters.ch19.exercises.numbers import NUMBERS
+from course_grader.exercises import gather
+
+CARDS = gather(
+    __name__,
+)
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,4 +1,4 @@
-"""Weights on their way from a trainer to a generator: who sends which part of which tensor to whom, and in which bucket.
+"""Weights on their way from a trainer to a generator: who sends which part of which tensor to whom, in which bucket.
 
 The trainer cuts each matrix over its `tp` ranks and, under ZeRO-3, the rows of each part over `dp`. The generator's
 replicas cut over a `tp` of their own. A rank of either side holds boxes of tensors: a range along each dimension. What

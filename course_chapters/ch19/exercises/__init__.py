@@ -7,6 +7,9 @@ from course_grader.exercises import gather
 
 CARDS = gather(
     __name__,
+    "sync-weights",
+    "bounded-staleness",
+    "partial-rollouts",
 )
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

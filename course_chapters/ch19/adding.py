@@ -201,12 +201,12 @@ def reinforce(model: Transformer, plan: Plan, comm: Comm | None = None) -> Itera
         if rank < plan.trainers:
             worth = policy.advantages(rewards, plan.group)
             for _ in range(plan.updates):
+                optimizer.zero_grad()
                 _learn(model, reference, answers, worth, plan, rank)
                 if train_group is not None:
                     _sum(train_group, trained)
                 nn.utils.clip_grad_norm_(trained, 1.0)
                 optimizer.step()
-                optimizer.zero_grad()
         if comm is not None:
             _send_weights(comm, trained)
         yield Step(number, rewards.mean().item(), written - begun, time.perf_counter() - written)

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from course_lib.estimate.units import require_whole
 
-SCALE_FLOOR = 1e-4  # added to a group's standard deviation
 CLIP, CAP = 0.2, 2.0  # of the ratio of two steps; of the weight between two engines
 
 
@@ -35,8 +34,9 @@ def advantages(rewards: Tensor, group: int, scaled: bool = True) -> Tensor:
     grouped = rewards.reshape(-1, group)
     centered = grouped - grouped.mean(1, keepdim=True)
     if scaled:
-        centered = centered / (grouped.std(1, keepdim=True) + SCALE_FLOOR)
-    return centered.reshape(rewards.shape)
+        centered = centered / grouped.std(1, keepdim=True)
+    equal = grouped.amax(1, keepdim=True) == grouped.amin(1, keepdim=True)  # the mean of equal numbers is rounded
+    return torch.where(equal, 0.0, centered).reshape(rewards.shape)
 
 
 def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:

@@ -7,9 +7,14 @@ from course_grader.exercises import gather
 
 CARDS = gather(
     __name__,
+    "count-targets",
+    "group-advantages",
     "sync-weights",
     "bounded-staleness",
+    "predict-tail-idle",
     "partial-rollouts",
+    "models-on-gpus",
+    "repair-stale-cache",
 )
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

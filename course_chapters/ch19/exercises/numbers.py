@@ -6,7 +6,4 @@ from course_chapters.running_example import opening, reading
 
 _SOURCES = ("orca-2022",)
 
-NUMBERS: Mapping[str, Callable[[], str]] = {
-    **opening("19"),
-    "reading": lambda: reading(*_SOURCES),
-}
+NUMBERS: Mapping[str, Callable[[], str]] = {**opening("19"), "reading": lambda: reading(*_SOURCES)}

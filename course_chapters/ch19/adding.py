@@ -71,12 +71,12 @@ def write_answers(
         raise ValueError("There is no question, so no answer can be written.")
     numbers = range(len(questions)) if numbers is None else numbers
     coins = [torch.Generator().manual_seed(seed * 1_000_003 + number) for number in numbers]
-    draws = torch.cat([torch.rand(group, ANSWERED, generator=coin) for coin in coins])
+    draws = torch.cat([torch.rand(group, ANSWERED, generator=coin, dtype=torch.float64) for coin in coins])
     tokens = encode([question_text(a, b) for a, b in questions]).repeat_interleave(group, 0)
     log_probs, mask = torch.zeros_like(draws), torch.zeros_like(draws, dtype=torch.bool)
     going = torch.ones(len(tokens), dtype=torch.bool)
     for place in range(ANSWERED):
-        logits = model(tokens)[:, -1].float().log_softmax(-1)
+        logits = model(tokens)[:, -1].log_softmax(-1)
         drawn = (logits.exp().cumsum(-1) < draws[:, place, None]).sum(-1).clamp(max=len(LETTERS) - 1)
         drawn = torch.where(going, drawn, END)
         log_probs[:, place] = torch.where(going, logits.gather(-1, drawn[:, None])[:, 0], 0.0)
@@ -175,8 +175,11 @@ def fine_tune(model: Transformer, plan: Plan) -> list[float]:
 
 
 def prepared(plan: Plan) -> Transformer:
-    """The fine-tuned model, with adapters if the plan has them: the same on every rank."""
-    model = build(CONFIG, plan.seed)
+    """The fine-tuned model, with adapters if the plan has them: the same on every rank.
+
+    It computes in float64. In fp32, ranks that add in another order would soon draw another token somewhere.
+    """
+    model = build(CONFIG, plan.seed).double()
     fine_tune(model, plan)
     return lora.add_lora(model, plan.lora, 2 * plan.lora) if plan.lora else model
 
@@ -221,10 +224,10 @@ def _answers_of_all(
     parts = []
     for index in range(plan.generators):
         first, end = (plan.questions * each // plan.generators for each in (index, index + 1))
-        rows = torch.zeros((end - first) * plan.group, ASKED + 3 * ANSWERED)
+        rows = torch.zeros((end - first) * plan.group, ASKED + 3 * ANSWERED, dtype=torch.float64)
         if comm.rank == plan.trainers + index:
             own = write_answers(model, asked[first:end], plan.group, plan.seed + number, range(first, end))
-            rows = torch.cat([own.tokens.float(), own.log_probs, own.mask.float()], 1)
+            rows = torch.cat([own.tokens, own.log_probs, own.mask], 1)
         comm.broadcast(rows, src=plan.trainers + index)
         parts.append(rows)
     tokens, log_probs, mask = torch.cat(parts).split([ASKED + ANSWERED, ANSWERED, ANSWERED], 1)

@@ -80,7 +80,7 @@ def loss_sum(model: Transformer, packed: Pack) -> Tensor:
     """The sum of losses over the targets of packed conversations; divide by the targets of all ranks."""
     with attending_within(model, packed.ids):
         logits = model(packed.tokens)
-    return F.cross_entropy(logits.flatten(0, 1).float(), packed.targets.flatten(), reduction="sum")
+    return F.cross_entropy(logits.flatten(0, 1), packed.targets.flatten(), reduction="sum")
 
 
 def targets_in(packed: Pack) -> int:

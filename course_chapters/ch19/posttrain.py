@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import fmean
 from typing import Any
 
@@ -61,7 +61,7 @@ def measured(plan: Plan, compare: bool = False) -> tuple[evidence.Evidence, floa
     rows, before, after = result["rows"], result["before"], result["after"]
     apart = 0.0
     if compare and plan.generators:
-        alone = adding.reinforce(adding.prepared(plan), plan)
+        alone = adding.reinforce(adding.prepared(plan), replace(plan, trainers=1, generators=0))
         apart = max(abs(one.reward - row["reward"]) for one, row in zip(alone, rows, strict=True))
     writing, training = (sum(row[name] for row in rows) for name in ("writing", "training"))
     tenth = max(len(rows) // 10, 1)

@@ -52,14 +52,15 @@ class Tail:
     slots: int
     generated: float  # seconds in which slots generated, all together
     training: float  # seconds in which the trainer trained
+    pause: bool  # whether it trained on the slots' GPUs
     trained: tuple[Trained, ...]
     spans: tuple[tuple[int, float, float, int], ...]  # slot, start, end, number of the rollout
     steps: tuple[tuple[float, float], ...]  # start and end of each training step
 
     @property
     def idle(self) -> float:
-        """The share of the slots' time in which they generate nothing."""
-        return 1 - self.generated / (self.slots * self.seconds)
+        """The share of the slots' time in which their GPUs do nothing."""
+        return 1 - (self.generated + self.pause * self.slots * self.training) / (self.slots * self.seconds)
 
     @property
     def trainer_idle(self) -> float:
@@ -87,9 +88,10 @@ def simulate_tail(
     order: str = "started",
     pause: bool = False,
     speed: float = 1.0,
+    steps: int = 0,
 ) -> Tail:
     """Rollouts of these lengths in tokens, in turn, on `slots` slots of `speed` tokens/s; a step on `batch` of them
-    takes `train` seconds. Ends with the last whole batch.
+    takes `train` seconds. Ends after `steps` steps; 0: with the last whole batch.
 
     With `pause`, slots stand still while the trainer works, because both use the same GPUs. ValueError if there are
     fewer rollouts than a batch needs.
@@ -100,9 +102,11 @@ def simulate_tail(
     require("speed", speed, "tokens/s")
     if order not in ORDERS:
         raise ValueError(f"order is {order!r}; a batch is made of the rollouts that {' or '.join(ORDERS)} next.")
-    if len(lengths) < batch or min(lengths) <= 0:
-        raise ValueError(f"{len(lengths)} rollouts for batches of {batch}: give at least one batch, each with a token.")
-    return _Simulation(lengths, slots, batch, train, bound, order, pause, speed).run()
+    if len(lengths) < batch * max(1, steps) or min(lengths) <= 0:
+        raise ValueError(
+            f"{len(lengths)} rollouts for {max(1, steps)} batches of {batch}: give enough of them, each with a token."
+        )
+    return _Simulation(lengths, slots, batch, train, bound, order, pause, speed).run(steps)
 
 
 class _Simulation:
@@ -130,8 +134,8 @@ class _Simulation:
         self.steps: list[tuple[float, float]] = []
         self.trained: list[Trained] = []
 
-    def run(self) -> Tail:
-        wanted = len(self.lengths) // self.batch
+    def run(self, steps: int) -> Tail:
+        wanted = steps or len(self.lengths) // self.batch
         while self.version < wanted:
             self._start_training()
             self._start_rollouts()
@@ -147,9 +151,20 @@ class _Simulation:
                     self.done.append(number)
             if self.busy_until is not None and self.busy_until <= self.now:
                 self._end_training()
+        for number in self.running:
+            self._stretch(number)
         generated = sum(end - start for _, start, end, _ in self.spans)
         total = sum(end - start for start, end in self.steps)
-        return Tail(self.now, self.slots, generated, total, tuple(self.trained), tuple(self.spans), tuple(self.steps))
+        return Tail(
+            self.now,
+            self.slots,
+            generated,
+            total,
+            self.pause,
+            tuple(self.trained),
+            tuple(self.spans),
+            tuple(self.steps),
+        )
 
     def _runs(self) -> list[tuple[int, tuple[int, float]]]:
         return list(self.running.items())

@@ -234,8 +234,8 @@ def test_every_token_is_trained_once_and_the_bound_holds(seed):
 @each_of(
     "words, choices",
     [
-        ("give at least one batch", {"lengths": []}),
-        ("give at least one batch", {"lengths": [1, 0, 2, 3]}),
+        ("give enough of them", {"lengths": []}),
+        ("give enough of them", {"lengths": [1, 0, 2, 3]}),
         ("slots", {"slots": 0}),
         ("order is", {"order": "longest"}),
     ],

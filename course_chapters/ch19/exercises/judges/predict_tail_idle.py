@@ -15,8 +15,8 @@ JUDGING = prediction(
     truth=idle,
     reveal=lambda params: f"{idle(params):.0f} % of the GPUs' time is idle.",
     why="""The mean does not matter, and the number of GPUs hardly does: the longest of n exponential lengths is about
-ln n + 0.58 times the mean. So at 16 GPUs already two thirds of the time are idle. Several rollouts on each GPU at once
-change this less than one hopes, because at the end of the batch a GPU with one rollout decodes no faster.""",
+ln n + 0.58 times the mean. At 16 GPUs, more than two thirds of the time are idle already. Several rollouts on each GPU
+change this less than one hopes, because a GPU with one rollout left decodes hardly faster.""",
 )
 
 ANSWERS = r'''from course_lib import params

@@ -51,6 +51,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "job_generators": lambda: str(post_plan.best_split(JOB).generators),
     "job_step": lambda: duration_text(post_plan.best_split(JOB).step, 3),
     "job_together": lambda: duration_text(post_plan.together_seconds(JOB), 3),
+    "hybridflow_least": lambda: number_text(facts.claim("hybridflow-least").value, 3),
     "areal_gain": lambda: number_text(facts.claim("areal-speedup").value, 3),
     "generation_share": lambda: percent_text(facts.claim("generation-share").value, 2),
     "engine_sync": lambda: duration_text(facts.claim("checkpoint-engine-sync").value, 2),

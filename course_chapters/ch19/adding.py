@@ -125,7 +125,7 @@ class Plan:
     tuned_steps: int = 12
     updates: int = 1
     lora: int = 0
-    rate: float = 3e-3
+    rate: float = 2e-3
     beta: float = 0.0
     trainers: int = 1
     generators: int = 0

@@ -7,6 +7,7 @@ W·x becomes W·x + (alpha / rank)·B·(A·x), with A (rank, in) and B (out, ran
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +15,14 @@ from torch.nn import functional as F
 
 from course_lib.cluster import Comm
 from course_lib.cluster.collectives import ring_cost
-from course_lib.estimate import memory
+from course_lib.estimate import facts, memory
 from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import require_whole
-from course_lib.model.transformer import Transformer
+from course_lib.model.transformer import Config, Transformer, build
+from course_lib.model.transformer import loss as mean_loss
+from course_lib.parallel.data.token_weighting import totals
 from course_lib.parallel.sharding.comm_costs import row_bytes, step_bytes
+from course_lib.parallel.sharding.fsdp import FullySharded
 from course_lib.parallel.tensor import parallelize
 from course_lib.parallel.tensor.autograd_collectives import copy_in, sum_out
 from course_lib.parallel.tensor.linear import ColumnParallelLinear, RowParallelLinear
@@ -142,7 +146,7 @@ def split_lora(comm: Comm, model: Transformer) -> TensorParallel:
     All ranks give the same model. Its base is frozen, so that nothing but adapters has a gradient.
     """
     whole = adapters(model)
-    plain = Transformer(model.config)
+    plain = Transformer(model.config).to(model.embedding.weight.dtype)
     plain.load_state_dict(base_state(model))
     part = parallelize(plain.requires_grad_(False), comm)
     for path, layer in list(part.named_modules()):
@@ -172,9 +176,17 @@ def finish_lora(part: TensorParallel) -> int:
 # ------------------------------------------------------------------------------------------------ what it takes
 
 
-def adapter_params(matrices: Sequence[tuple[int, int]], rank: int) -> int:
-    """Numbers in the adapters of matrices (out, in)."""
-    return sum(rank * (out + wide) for out, wide in matrices)
+def matrices(shape: facts.ModelShape) -> list[tuple[int, int, str]]:
+    """The matrices of all layers of a dense model: outputs, inputs, and how tensor parallelism divides them."""
+    query, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    wide = [(shape.ffn, shape.hidden, "columns")] * (2 if shape.gated else 1)
+    attention = [(query, shape.hidden, "columns"), (kv, shape.hidden, "columns"), (kv, shape.hidden, "columns")]
+    return [*attention, (shape.hidden, query, "rows"), *wide, (shape.hidden, shape.ffn, "rows")] * shape.layers
+
+
+def adapter_params(cuts: Sequence[tuple[int, int, str]], rank: int) -> int:
+    """Numbers in the adapters of `matrices`."""
+    return sum(rank * (out + wide) for out, wide, _ in cuts)
 
 
 def fsdp_bytes(frozen: Sequence[int], trained: Sequence[int], ranks: int, width: int = 2) -> int:
@@ -187,14 +199,14 @@ def fsdp_bytes(frozen: Sequence[int], trained: Sequence[int], ranks: int, width:
     return sum(gathers) + step_bytes(trained, ranks, 3, width, width, root=False)
 
 
-def tp_extra_bytes(matrices: Sequence[tuple[int, int, str]], rank: int, ranks: int, width: int = 2) -> float:
+def tp_extra_bytes(cuts: Sequence[tuple[int, int, str]], rank: int, ranks: int, width: int = 2) -> float:
     """Bytes that adapters add to a tensor-parallel step, sent by each rank in one ring all-reduce after the backward
     pass.
 
-    `matrices` are (out, in, "columns" or "rows"). Divided outputs leave A partial, divided inputs leave B partial. The
+    `cuts` are those of `matrices`. Divided outputs leave A partial, divided inputs leave B partial. The
     forward and backward passes send nothing more than without adapters.
     """
-    partial = sum(rank * (wide if cut == "columns" else out) for out, wide, cut in matrices)
+    partial = sum(rank * (wide if cut == "columns" else out) for out, wide, cut in cuts)
     return ring_cost(partial * width, ranks, 0.0, 1.0).nbytes
 
 
@@ -204,3 +216,38 @@ def state_bytes(params: float, adapter: float, convention: str = CONVENTION) -> 
     return memory.state_bytes(params, convention), memory.weights_bytes(params) + memory.state_bytes(
         adapter, convention
     )
+
+
+# ------------------------------------------------------------------------------------------------ a small run
+
+
+SMALL = Config(vocab=12, layers=2, hidden=32, heads=4, kv_heads=2, seq_len=8)
+
+
+def small_steps(comm: Comm, layout: str, steps: int = 3) -> list[float]:
+    """The mean loss of each step of a small model's adapters on "one rank", under "FSDP" or "tensor parallelism"."""
+    model = add_lora(build(SMALL).double(), 4, 8.0)
+    coin = torch.Generator().manual_seed(1)
+    for layer in adapters(model).values():  # as after some training
+        layer.up.data.normal_(std=0.1, generator=coin)
+    tokens, targets = (torch.randint(SMALL.vocab, (4, SMALL.seq_len), generator=coin) for _ in range(2))
+    part: Any = model
+    if layout == "FSDP":
+        part = FullySharded(comm, model, list(model.blocks))
+        tokens, targets = (each.chunk(comm.size)[comm.rank] for each in (tokens, targets))
+    elif layout == "tensor parallelism":
+        part = split_lora(comm, model)
+    trained = part.shards() if layout == "FSDP" else (each for each in part.parameters() if each.requires_grad)
+    optimizer, losses = torch.optim.AdamW(list(trained), lr=1e-2), []
+    for _ in range(steps):
+        part.zero_grad()
+        logits = part(tokens)
+        loss = part.loss(logits, targets) if isinstance(part, TensorParallel) else mean_loss(logits, targets)
+        loss.backward()
+        if layout == "FSDP":
+            part.finish()
+        elif layout == "tensor parallelism":
+            finish_lora(part)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses if layout != "FSDP" else [each / comm.size for each in totals(comm, *losses)]

@@ -13,8 +13,10 @@ CARDS = gather(
     "bounded-staleness",
     "predict-tail-idle",
     "partial-rollouts",
-    "models-on-gpus",
+    "lora-shards",
+    "off-policy",
     "repair-stale-cache",
+    "models-on-gpus",
 )
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -26,7 +26,7 @@ together learn from the mean over **all tokens that the assistant wrote**. Write
 - **Budget:** one collective of one number.""",
     **Worth(points=6, minutes=10, difficulty=3, importance=5),
     hints=(
-        "Rank 0 has 3 tokens to learn, rank 1 has 300. How much should one token of rank 0 weigh against one of rank 1?",
+        "Rank 0 has 3 tokens to learn, rank 1 has 300. How should a token of rank 0 weigh against one of rank 1?",
         "Compare `ids[:, 1:]` with `ids[:, :-1]`. Which number of which ranks is in the denominator, and what does the "
         "trainer's averaging divide by once more?",
         "`counts[:, :-1] = learned[:, 1:] & (ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)`; all-reduce its sum in "

@@ -26,7 +26,7 @@ For example, rewards of {{first}}, 0, 1 and {{first}} to questions 7, 7, 3 and 7
     **Worth(points=5, minutes=10, difficulty=2, importance=5),
     hints=(
         "What can you learn from one answer to a question if you know nothing about the others?",
-        "Collect the rewards of each question in a dictionary. Equal rewards are found before any division: the mean of "
+        "Collect the rewards of each question in a dictionary. Find equal rewards before any division: the mean of "
         "three times 0.1 is not 0.1 in floating point.",
         "`group = by[question]`; 0.0 if `max(group) == min(group)`; otherwise the difference from "
         "`sum(group) / len(group)`, divided by the root of the mean square difference if the variant asks for it.",

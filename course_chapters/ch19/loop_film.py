@@ -10,7 +10,7 @@ from course_chapters.ch19.loops import WAYS, Recorded, record
 from course_lib.draw.explore import Explorer, explore, menu, play, slider
 from course_lib.draw.palette import BLUE, EMPTY, GREY, INK, ORANGE, SKY, SOFT, VERMILION, YELLOW, ink_on
 from course_lib.draw.sheets import Plot, Sheet
-from course_lib.estimate.units import percent_text
+from course_lib.estimate.units import count_text, percent_text
 
 FRAMES, BATCHES = 24, 5
 SPEEDS = {"as fast as the trainer": (4.0, 4.0), "twice as slow": (8.0, 4.0), "twice as fast": (4.0, 8.0)}
@@ -26,7 +26,10 @@ def draw_loop(frame: int = FRAMES, way: str = "one step off", generators: str = 
     late = max(film.staleness)
     title = f"{way.capitalize()}: {done} of {BATCHES} batches trained after {now:.0f} of {end:.0f} s"
     busy = percent_text(sum(film.busy) / len(film.busy), 2)
-    sheet.head(title, f"Generators {generators}. All GPUs are busy {busy} of the time; rollouts up to {late} old.")
+    sheet.head(
+        title,
+        f"Generators {generators}. All GPUs are busy {busy} of the time; rollouts are up to {count_text(late, 'version')} old.",
+    )
     panel = Plot(0.95, 0.95, 6.2, 1.9, (0, _longest(generators)), (4, 0))
     panel.frame(sheet, {at: str(at) for at in range(0, int(_longest(generators)) + 1, 10)}, {}, "seconds")
     for rank, words in enumerate(_names(film)):
@@ -52,7 +55,7 @@ def draw_loop(frame: int = FRAMES, way: str = "one step off", generators: str = 
     shares = "; ".join(
         f"{name} busy {percent_text(each, 2)}" for name, each in zip(_names(film), film.busy, strict=True)
     )
-    sheet.alt = f"{title}. Generators {generators}. {shares}. Rollouts are up to {late} versions old."
+    sheet.alt = f"{title}. Generators {generators}. {shares}. Rollouts are up to {count_text(late, 'version')} old."
     return sheet
 
 
@@ -119,7 +122,7 @@ def draw_tail(rule: str = "wait for all", spread: float = 1.0) -> Sheet:
     sheet.alt = (
         f"{title}; the trainer waits {percent_text(found.trainer_idle, 2)} of the time. Eight steps take "
         f"{found.seconds:,.0f} s, {old} of the trained tokens are of older weights, and the stalest rollout is "
-        f"{found.staleness} versions old."
+        f"{count_text(found.staleness, 'version')} old."
     )
     return sheet
 

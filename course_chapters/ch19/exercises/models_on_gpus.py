@@ -26,6 +26,7 @@ reference. Write three functions. `models` lists a pair for each, the actor firs
   actor's weights in 2 bytes per parameter, divided among them, and {{means}}. Return how many tokens, of `kv` bytes
   each, the KV cache of one group holds in what is left: a whole number, 0 if nothing is left.""",
     **Worth(points=8, minutes=15, difficulty=2, importance=4),
+    kind="more",
     hints=(
         "What does a frozen model not need?",
         "Under ZeRO-3 all bytes of all models are divided by the GPUs; each GPU has `memory - working` for them.",
@@ -40,7 +41,7 @@ reference. Write three functions. `models` lists a pair for each, the actor firs
         "course_lib.estimate.memory:fewest_devices",
     ),
     params={"state": 18, "sleeps": "stays", "means": SLEEPS["stays"]},
-    vary=lambda draw: {"state": draw.choice((12, 16)), "sleeps": "offloaded", "means": SLEEPS["offloaded"]},
+    vary=lambda draw: {"state": draw.choice((10, 12, 16)), "sleeps": "offloaded", "means": SLEEPS["offloaded"]},
     structural="sleeps",
     needs=("02", "08", "16"),
     probe=rows,

@@ -26,6 +26,6 @@ You earn the points for committing, not for being right.""",
     ),
     answers=("idle_percent",),
     params={"gpus": 64, "mean": 2000},
-    vary=pick(gpus=(16, 32, 128), mean=(1000, 4000)),
+    vary=pick(gpus=(16, 24, 32, 48, 96, 128), mean=(500, 1000, 3000, 4000)),
     returns=Anything("a pair of percentages"),
 )

@@ -48,7 +48,7 @@ prefix cache across `load_weights` (*vllm-project/vllm, issue 9744, 2024*), and 
     answers=("update_weights", "publish"),
     allowed="plain Python.",
     params={"pages": 8},
-    vary=pick(pages=(7, 9, 10)),
+    vary=pick(pages=(7, 9, 10, 11, 12)),
     needs=("16",),
     probe=repaired_cache,
     returns=Anything("the server after each operation"),

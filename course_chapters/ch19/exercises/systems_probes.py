@@ -24,7 +24,7 @@ def repaired_cache(answers: Any, case: Any, comm: Any = None) -> Any:
     operations)`.
 
     Operations: ("start", name, prompt), ("fill", name) the next page of the prompt, ("end", name), ("update", version).
-    A name that ended may start again. Where `index` is 1, an unanswered `publish` leaves only its part open.
+    A name that ended may start again. Where `index` is 0, pages are published as in the card.
     """
     index, pages, operations = case.args
     update, publish = answers
@@ -44,7 +44,11 @@ def repaired_cache(answers: Any, case: Any, comm: Any = None) -> Any:
                 page = server.free.pop(0)
                 server.users[page] += 1
                 request.table.append(page)
-                publish(server, request, request.prompt[: len(request.table)], page)
+                beginning = request.prompt[: len(request.table)]
+                if index:
+                    publish(server, request, beginning, page)
+                else:
+                    server.cache[beginning] = page
             elif what == "end" and given[0] in running:
                 _end(server, running.pop(given[0]).table)
             said.append([server.version, server.weights, sorted(server.cache.items()), *map(list, _lists(server))])

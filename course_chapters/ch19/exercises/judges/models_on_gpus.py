@@ -41,7 +41,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("80 GiB", "values:fewest", 1, [([actor, reference], 80 * B, 12 * B)]),
         shown("a cache beside them", "values:cache", 2, [([actor, reference], 16, 2, 80 * B, 131_072)]),
         plain("state", 0, "other models", drawn),
-        plain("fewest", 1, "other models", [(held, 80 * B, rng.choice((6, 13)) * B) for held, _ in drawn[:4]]),
+        plain(
+            "fewest",
+            1,
+            "other models",
+            [([(64 * B, True)], 80 * B, 20 * B), *((held, 80 * B, rng.choice((6, 13)) * B) for held, _ in drawn[:4])],
+        ),
         plain("cache", 2, "other models", room),
         unseen(rng, "state", 0, "one model, one GPU, frozen ones", [([actor], 1), ([actor] + [reference] * 3, 7)]),
         generality("state", 0, "one number changes", each_changed(([actor, critic], 6), ([actor, reference], 5))),

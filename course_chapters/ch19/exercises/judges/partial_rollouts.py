@@ -24,14 +24,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     lone = [([700], 70, 1), ([90, 90, 90], 30, 1), ([90, 90, 90], 30, 3), ([], 50, 0)]
     return [
         shown("four GPUs wait", "values:idle", 0, [([500, 900, 2000, 600], 50, 20.0)]),
-        shown("generation stops after two", "values:partial", 1, [([500, 900, 2000, 600], 50, 2)]),
+        shown("generation stops after two", "values:time", 1, [([500, 900, 2000, 600], 50, 2)]),
         plain("idle", 0, "other lengths", shares_of),
-        plain("partial", 1, "other lengths", steps),
+        plain("time", 1, "other lengths", steps),
         unseen(rng, "idle", 0, "one GPU, equal lengths, none", [([700], 70, 10), ([90] * 3, 30, 0), ([90] * 3, 30, 5)]),
         generality("idle", 0, "no rollout", [([], 50, 10), ([80, 160], 40, 0)]),
         generality("idle", 0, "one number changes", each_changed(([80, 160], 40, 3), ([60, 160], 20, 5))),
-        generality("partial", 1, "rollouts that end at the same moment, and none", ties + lone),
-        generality("partial", 1, "one number changes", each_changed(([80, 160, 240], 40, 2), ([60, 160, 200], 20, 1))),
+        generality("time", 1, "rollouts that end at the same moment, and none", ties + lone),
+        generality("time", 1, "one number changes", each_changed(([80, 160, 240], 40, 2), ([60, 160, 200], 20, 1))),
     ]
 
 

@@ -1,6 +1,7 @@
 """Judge of sync-weights: rows for the trainer, columns for the generator."""
 
 import random
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,6 +43,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("one trainer rank, three generators", "generality:ranks", per_rank=given([(0, 4)], _even(9, 3), 9)),
         hidden("four trainer ranks, one generator", "generality:ranks", per_rank=given(_even(8, 4), [(0, 3)], 3)),
         hidden("one and one", "generality:ranks", per_rank=given([(0, 2)], [(0, 2)], 2)),
+        hidden("one and two", "generality:ranks", per_rank=given([(0, 3)], [(0, 2), (2, 5)], 5)),
         hidden("three copies, five generators", "generality:copies", per_rank=given([(0, 4)] * 3, _even(10, 5), 10)),
         hidden(
             "copies of some rows only", "generality:copies", per_rank=given([(0, 2), (2, 6), (0, 2)], _even(8, 4), 8)
@@ -56,36 +58,38 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _owed(case: Case) -> list[int]:
-    """Bytes that each rank must send: those of the worked answer."""
-    per_rank = case.per_rank or ()
-    rows, columns, shard = per_rank[0]
-    owed = [0] * len(per_rank)
+def _owed(case: Case, in_turn: bool) -> dict[tuple[int, int], int]:
+    """Bytes that each pair of ranks must exchange if copies share the work in turn, or in blocks."""
+    rows, columns, shard = (case.per_rank or ())[0]
+    owed: dict[tuple[int, int], int] = defaultdict(int)
     for held in set(rows):
         copies = [rank for rank, each in enumerate(rows) if each == held]
         for g, (start, stop) in enumerate(columns):
-            in_turn = right.params["serves"] == "in turn"
             copy = g % len(copies) if in_turn else g * len(copies) // len(columns)
-            owed[copies[copy]] += (held[1] - held[0]) * (stop - start) * shard.element_size()
-    return owed
+            owed[copies[copy], len(rows) + g] += (held[1] - held[0]) * (stop - start) * shard.element_size()
+    return {pair: size for pair, size in owed.items() if size}
 
 
 def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
     if fault := over_ranks(case, [each["x"] for each in results], [each["x"] for each in right.value(case)]):
         return fault
-    changed = next((rank for rank, each in enumerate(results) if each["touched"]), None)
+    changed = next((rank for rank, each in enumerate(results) if each["touched"] is not False), None)
     return None if changed is None else ("changed", f"Rank {changed} changed `shard`, `rows` or `columns`.")
 
 
 def _bytes(case: Case, outcome: Outcome) -> Fault | None:
-    owed, sent = _owed(case), outcome.meter["bytes_sent"]
-    for rank, (most, spent) in enumerate(zip(owed, sent, strict=True)):
-        if spent > most:
-            told = f"Rank {rank} sent {spent:,} bytes; the generators need {most:,} bytes from it"
-            if sum(sent) == sum(owed):
-                return "other-copy", f"{told}, because a copy of its rows sends the others."
+    in_turn = right.params["serves"] == "in turn"
+    owed, other = _owed(case, in_turn), _owed(case, not in_turn)
+    sent = {(src, dst): size for src, dst, size, _ in outcome.meter["pairs"] if size}
+    for (src, dst), size in sent.items():
+        due = owed.get((src, dst), 0)
+        if size > due:
+            told = f"Rank {src} sent rank {dst} {size:,} bytes; it needs {due:,} bytes from there"
+            if sent == other:
+                return "other-copy" if in_turn else "public-form", f"{told}: the copies share the work by another rule."
             return "too-many-bytes", f"{told}."
-    return too_few_bytes(outcome.meter, owed, [0] * len(owed))
+    least = [sum(size for (src, _), size in owed.items() if src == rank) for rank in range(case.ranks or 1)]
+    return too_few_bytes(outcome.meter, least, [0] * len(least))
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -168,8 +172,10 @@ def sync_weights(comm, shard, rows, columns):
 # %% wrong: the first copy sends all => cost
 # > the first copy of these rows sends to every generator; share the work.
 # ~ return [ranks[at(len(ranks))] for ranks in holders] ==> return [ranks[0] for ranks in holders]
-# %% wrong: the other rule for copies => cost other-copy
-# ~ serves == "in turn" ==> serves != "in turn"
+# %% wrong: the other rule for copies => cost other-copy unless serves=in blocks
+# ~ serves == "in turn" ==> not serves
+# %% wrong: the public rule for copies => cost public-form unless serves=in turn
+# ~ serves == "in turn" ==> serves
 # %% wrong: every copy sends => cost too-many-bytes
 # ~ return [ranks[at(len(ranks))] for ranks in holders] ==> return [rank for ranks in holders for rank in ranks]
 # %% wrong: the first columns for all => values

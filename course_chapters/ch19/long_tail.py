@@ -16,7 +16,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -53,9 +53,9 @@ class Tail:
     generated: float  # seconds in which slots generated, all together
     training: float  # seconds in which the trainer trained
     pause: bool  # whether it trained on the slots' GPUs
-    trained: tuple[Trained, ...]
-    spans: tuple[tuple[int, float, float, int], ...]  # slot, start, end, number of the rollout
-    steps: tuple[tuple[float, float], ...]  # start and end of each training step
+    trained: Sequence[Trained]
+    spans: Sequence[tuple[int, float, float, int]]  # slot, start, end, number of the rollout
+    steps: Sequence[tuple[float, float]]  # start and end of each training step
 
     @property
     def idle(self) -> float:
@@ -109,30 +109,30 @@ def simulate_tail(
     return _Simulation(lengths, slots, batch, train, bound, order, pause, speed).run(steps)
 
 
+@dataclass
 class _Simulation:
-    def __init__(
-        self,
-        lengths: Sequence[float],
-        slots: int,
-        batch: int,
-        train: float,
-        bound: float,
-        order: str,
-        pause: bool,
-        speed: float,
-    ) -> None:
-        self.lengths, self.slots, self.batch, self.train = lengths, slots, batch, train
-        self.bound, self.order, self.pause, self.speed = bound, order, pause, speed
-        self.free = list(range(slots))
-        self.running: dict[int, tuple[int, float]] = {}  # number -> slot, and when its current stretch began
-        self.tokens: dict[int, list[tuple[int, float]]] = {}
-        self.done: list[int] = []
-        self.now, self.started, self.version = 0.0, 0, 0
-        self.busy_until: float | None = None  # of the trainer
-        self.learning: list[int] = []
-        self.spans: list[tuple[int, float, float, int]] = []
-        self.steps: list[tuple[float, float]] = []
-        self.trained: list[Trained] = []
+    lengths: Sequence[float]
+    slots: int
+    batch: int
+    train: float
+    bound: float
+    order: str
+    pause: bool
+    speed: float
+    now: float = 0.0
+    started: int = 0
+    version: int = 0
+    busy_until: float | None = None  # of the trainer
+    running: dict[int, tuple[int, float]] = field(default_factory=dict)  # number -> slot, when its stretch began
+    tokens: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
+    done: list[int] = field(default_factory=list)
+    learning: list[int] = field(default_factory=list)
+    spans: list[tuple[int, float, float, int]] = field(default_factory=list)
+    steps: list[tuple[float, float]] = field(default_factory=list)
+    trained: list[Trained] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.free = list(range(self.slots))
 
     def run(self, steps: int) -> Tail:
         wanted = steps or len(self.lengths) // self.batch
@@ -140,34 +140,20 @@ class _Simulation:
             self._start_training()
             self._start_rollouts()
             stands = self.pause and self.busy_until is not None
-            ends = [] if stands else [began + self._left(number) / self.speed for number, (_, began) in self._runs()]
-            upcoming = [*ends, *([] if self.busy_until is None else [self.busy_until])]
-            self.now = min(upcoming)
-            for (number, _), end in zip(list(self._runs()), ends, strict=False):
-                if end <= self.now:
-                    self._stretch(number)
-                    slot, _ = self.running.pop(number)
-                    heapq.heappush(self.free, slot)
-                    self.done.append(number)
+            runs = {} if stands else self.running
+            ends = {number: began + self._left(number) / self.speed for number, (_, began) in runs.items()}
+            self.now = min([*ends.values(), *([] if self.busy_until is None else [self.busy_until])])
+            for number in (number for number, end in ends.items() if end <= self.now):
+                self._stretch(number)
+                heapq.heappush(self.free, self.running.pop(number)[0])
+                self.done.append(number)
             if self.busy_until is not None and self.busy_until <= self.now:
                 self._end_training()
         for number in self.running:
             self._stretch(number)
         generated = sum(end - start for _, start, end, _ in self.spans)
         total = sum(end - start for start, end in self.steps)
-        return Tail(
-            self.now,
-            self.slots,
-            generated,
-            total,
-            self.pause,
-            tuple(self.trained),
-            tuple(self.spans),
-            tuple(self.steps),
-        )
-
-    def _runs(self) -> list[tuple[int, tuple[int, float]]]:
-        return list(self.running.items())
+        return Tail(self.now, self.slots, generated, total, self.pause, self.trained, self.spans, self.steps)
 
     def _left(self, number: int) -> float:
         return self.lengths[number] - sum(count for _, count in self.tokens[number])

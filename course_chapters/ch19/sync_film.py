@@ -43,7 +43,7 @@ class Synced:
 
     def moved(self, rounds: int) -> int:
         """Bytes on the meter until this round: a pair of ranks has one message in each round in which it exchanges."""
-        left = {}
+        left: dict[tuple[int, int], list[int]] = {}
         for each in self.run.messages:
             left.setdefault((each.src, each.dst), []).append(each.nbytes)
         pairs = [{(each.source, each.target) for each in some} for some in self.rounds[:rounds]]

@@ -16,6 +16,7 @@ CARDS = gather(
     "lora-shards",
     "off-policy",
     "repair-stale-cache",
+    "repair-log-probs",
     "models-on-gpus",
 )
 

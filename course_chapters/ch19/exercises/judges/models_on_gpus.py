@@ -123,12 +123,12 @@ def fewest_gpus(models: list, memory: float, working: float) -> int:
     ### END SOLUTION
 
 
-def cache_tokens(models: list, gpus: int, tp: int, memory: float, kv: int) -> int:
+def cache_tokens(models: list, gpus: int, tp: int, memory: float, kv: int) -> float:
     """Tokens in the KV cache of a group of `tp` GPUs that also train."""
     ### BEGIN SOLUTION
     held = state_bytes(models, gpus) if asked.sleeps == "stays" else 0
     room = tp * (memory - held) - 2 * models[0][0]
-    return max(0, int(room // kv))
+    return max(0, room // kv)
     ### END SOLUTION
 
 # %% right: step by step
@@ -178,10 +178,10 @@ def cache_tokens(models: list, gpus: int, tp: int, memory: float, kv: int) -> in
 # ~ room = tp * (memory - held) - 2 * models[0][0] ==> room = memory - held - 2 * models[0][0] / tp
 # %% wrong: negative tokens => generality
 # > the memory is too small even for the models; the result is 0.
-# ~ return max(0, int(room // kv)) ==> return int(room // kv)
+# ~ return max(0, room // kv) ==> return room // kv
 # %% wrong: rounded up => generality
 # > the last token does not fit whole.
-# ~ int(room // kv) ==> math.ceil(room / kv)
+# ~ room // kv ==> math.ceil(room / kv)
 # %% wrong: left as it is => not-answered
 # ~ return sum(count ==> raise NotImplementedError; return sum(count
 '''

@@ -124,7 +124,7 @@ def sync_weights(comm, shard, rows: list, columns: list) -> torch.Tensor:
 
     def sources(g: int) -> list[int]:
         """The trainer ranks that generator g gets its part from, one for each range of rows."""
-        holders = [[r for r, each in enumerate(rows) if each == held] for held in sorted(set(rows))]
+        holders = [[r for r, each in enumerate(rows) if each == held] for held in dict.fromkeys(rows)]
         at = (lambda n: g % n) if serves == "in turn" else (lambda n: g * n // len(columns))
         return [ranks[at(len(ranks))] for ranks in holders]
 
@@ -169,8 +169,7 @@ def sync_weights(comm, shard, rows, columns):
 # ~ comm.send(shard[:, start:stop], trainers + g) ==> comm.send(shard[:, start:stop].double(), trainers + g)
 # ~ comm.recv(got[slice(*rows[source])], source) ==> part = got[slice(*rows[source])].double(); comm.recv(part, source)
 # +         got[slice(*rows[source])] = part
-# %% wrong: the first copy sends all => cost
-# > the first copy of these rows sends to every generator; share the work.
+# %% wrong: the first copy sends all => cost too-many-bytes
 # ~ return [ranks[at(len(ranks))] for ranks in holders] ==> return [ranks[0] for ranks in holders]
 # %% wrong: the other rule for copies => cost other-copy unless serves=in blocks
 # ~ serves == "in turn" ==> not serves

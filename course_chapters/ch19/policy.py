@@ -91,19 +91,6 @@ def truncated_weights(trainer: Tensor, generator: Tensor, mask: Tensor, cap: flo
     return ratios(trainer.detach(), generator, mask).clamp(max=cap)
 
 
-def mean_over(losses: Tensor, mask: Tensor, per: str = "token") -> Tensor:
-    """The mean of the losses that count, over all tokens, or over answers of each answer's mean ("answer").
-
-    Raises ValueError if no token counts. An answer without tokens counts as 0 among the answers.
-    """
-    if not mask.any():
-        raise ValueError("No token of these answers counts, so there is no mean: the rollouts are empty.")
-    kept = torch.where(mask, losses, 0.0)
-    if per == "token":
-        return kept.sum() / mask.sum()
-    return (kept.sum(1) / mask.sum(1).clamp(min=1)).mean()
-
-
 def loss_gradient(
     new: Tensor,
     old: Tensor,

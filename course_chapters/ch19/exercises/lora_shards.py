@@ -27,7 +27,7 @@ nothing extra.
     kind="more",
     hints=(
         "Write $y = Wx + BAx$ with the outputs of $W$ divided. Which rows of $B$ does a rank need? Which rows of $A$?",
-        "A factor that all ranks hold whole gets a gradient from each rank's part of the other. A ring all-reduce sends "
+        "A factor that all ranks hold gets a gradient from each rank's part of the other. A ring all-reduce sends "
         "2 (n − 1) / n of its bytes.",
         "Columns: A whole, B / tp, and A is partial. Rows: A / tp, B whole, and B is partial. "
         "`(gathers * (frozen + trained) + trained) / ((gathers + 1) * frozen)`.",

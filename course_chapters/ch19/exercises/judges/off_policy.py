@@ -86,10 +86,10 @@ JUDGING = Judging(
             words=lambda new, old, advantage, clip: f"{len(new)} tokens, advantage {advantage:g}, clip {clip:g}",
         ),
     ),
-    why="""Between generator and `old` lies a program, between `old` and `new` lie updates. Only the updates are what
-the clip is about. One ratio of `new` to `generator`, clipped, would stop tokens that no update has moved. The weight has
-no gradient and a cap, because one token that the generator thought improbable would otherwise outweigh a batch. Masking
-instead of truncating drops such tokens, with a larger bias and less variance.""",
+    why="""Between generator and `old` lies a change of program, between `old` and `new` lie updates. The clip is about
+updates alone. One ratio of `new` to `generator`, clipped, would stop tokens that no update has moved. The weight has no
+gradient. It has a cap, because one token that the generator thought improbable would otherwise outweigh a batch.
+Masking instead of truncating drops such tokens, with a larger bias and less variance.""",
     pytorch="TRL: `vllm_importance_sampling_correction` and its cap; verl: `rollout_is`, at the level of tokens or of "
     "sequences, truncated or masked.",
 )
@@ -196,7 +196,8 @@ def clipped(new, old, advantage, clip):
 # ~ found.append(-weight * min( ==> found.append(-min(
 # %% wrong: one ratio for both => values
 # > the clip acts on the ratio of `new` to `generator`; it belongs to the ratio of `new` to `old`.
-# ~ zip(engine_weights(old, generator, cap), map(ratio, new, old)): ==> zip([1.0] * len(new), map(ratio, new, generator)):
+# ~ zip(engine_weights(old, generator, cap), map(ratio, new, old)):
+# ~~ ==> zip([1.0] * len(new), map(ratio, new, generator)):
 # %% wrong: never clipped => values
 # > the ratio is not clipped.
 # ~ inside = min(max(each, 1 - clip), 1 + clip) ==> inside = each

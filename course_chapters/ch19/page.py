@@ -5,6 +5,8 @@ from course_chapters import one_thread as _one_thread  # noqa: F401
 
 # isort: split
 
+import math
+
 import torch
 
 from course_chapters.ch19 import (

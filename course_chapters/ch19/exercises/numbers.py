@@ -10,7 +10,7 @@ from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text, count_text, number_text, percent_text
 from course_runs import evidence
 
-_SOURCES = "deepseekmath-2024 ppo-2017 lora-2021 dapo-2025 drgrpo-2025 kl-2020 tis-2025 trl-papers".split()
+_SOURCES = "deepseekmath-2024 ppo-2017 lora-2021 dapo-2025 drgrpo-2025 kl-2020 tis-2025 trl-papers"
 LARGE, RANK = facts.model("llama3-70b"), 16  # of the table on LoRA
 WHOLE, THIN = lora.state_bytes(LARGE.params, lora.adapter_params(lora.matrices(LARGE), RANK))
 ROW, ADAPTER = 10**6, 10**4  # numbers of a layer and of its adapters, of about one percent
@@ -44,5 +44,5 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "lora_fsdp_share": lambda: percent_text(_fsdp_share(), 2),
     "lora_fewer": lambda: f"{facts.claim('lora-fewer').value:,.0f}",
     "r1_outputs": lambda: f"{facts.claim('r1-outputs').value:,.0f}",
-    "reading": lambda: reading(*_SOURCES, *systems_numbers.SOURCES),
+    "reading": lambda: reading(*_SOURCES.split(), *systems_numbers.SOURCES),
 }

@@ -21,6 +21,7 @@ EXAMPLES = examples(
     "course run survive                                 the same in a training that continues and reads "
     "each sample once",
     "course run serve --load auto                       serve a small model and measure its latency against load",
+    "course run posttrain --trainers 2 --generators 2     a small model learns to add from rewards",
     "course run verify work/evidence/train.json         does anything contradict this evidence?",
 )
 PROGRAMS = {
@@ -32,6 +33,7 @@ PROGRAMS = {
     "tour": "run every stage that fits the GPUs and the time",
     "failures": "make a training fail in several ways, and diagnose each",
     "serve": "serve a small model behind an OpenAI-compatible endpoint under load, and compare with the prediction",
+    "posttrain": "let a small model learn to add from rewards, on one process or on trainers and generators",
     "survive": "kill, hang, slow and resize the ranks of a training, and compare it with an undisturbed one",
     "verify": "check that nothing contradicts the evidence",
 }
@@ -88,6 +90,8 @@ def run(
     if program == "serve":  # it drains when it is interrupted, so that nothing may end it from outside
         rest += ["--seconds", f"{60 * max_minutes:g}"] if max_minutes is not None else []
         raise typer.Exit(part("course_runs.serve", "serving").main(rest))
+    if program == "posttrain":
+        raise typer.Exit(part("course_chapters.ch19.posttrain", "post-training").main(rest))
     if asks_for_help:
         typer.echo("Flags of `course run` itself, such as --nproc, --max-cost and --retries: course run --help\n")
     starting = part("course_runs.worker_start", "real runs")

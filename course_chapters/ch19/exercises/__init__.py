@@ -1,0 +1,23 @@
+"""Chapter 19, "Post-training: what changes when the model writes its own data?": cards, drills and the numbers of its
+prose."""
+
+from course_chapters.ch19.exercises.drills import DRILLS
+from course_chapters.ch19.exercises.numbers import NUMBERS
+from course_grader.exercises import gather
+
+CARDS = gather(
+    __name__,
+    "count-targets",
+    "group-advantages",
+    "sync-weights",
+    "bounded-staleness",
+    "predict-tail-idle",
+    "partial-rollouts",
+    "lora-shards",
+    "off-policy",
+    "repair-stale-cache",
+    "repair-log-probs",
+    "models-on-gpus",
+)
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

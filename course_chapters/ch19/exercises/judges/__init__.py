@@ -1,0 +1,5 @@
+"""Chapter 19's judges, one module an exercise, and the answers to its drills."""
+
+from course_chapters.ch19.exercises.judges.drills import DRILLS
+
+__all__ = ["DRILLS"]

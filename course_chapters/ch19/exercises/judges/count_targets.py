@@ -1,0 +1,159 @@
+"""Judge of count-targets: a mean over tokens of packed conversations on all ranks."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_grader.judging import Judging, Params, Worked, judged
+from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging.mistakes import Fault, Wrong
+from course_grader.judging.ranks import UNKIND
+from course_grader.judging.tensors import tensor_fault
+from course_grader.records import Case, Outcome, Verdict
+from course_lib.model.packing import document_ids
+
+MOST = 64  # bytes of one number in any collective
+right = Worked("count-targets")
+
+
+def _pack(rng: random.Random, room: int, rows: int, share: float = 0.5) -> tuple[Tensor, Tensor]:
+    """Rows of conversations with some padding, and which tokens the assistant wrote; a conversation can begin with
+    one."""
+    lengths, bins = [], []
+    for _ in range(rows):
+        cut = sorted(rng.sample(range(1, room), 2))
+        bins.append(list(range(len(lengths), len(lengths) + 2)))
+        lengths += [cut[0], cut[1] - cut[0]]
+    ids = document_ids(bins, lengths, room)
+    learned = torch.tensor([[rng.random() < share for _ in range(room)] for _ in range(rows)], dtype=torch.bool)
+    return ids, learned.reshape(rows, room)
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    room = params["room"]
+
+    def ranks(*rows: int, share: Sequence[float] = (0.2, 0.9, 0.5, 0.7)) -> Any:
+        return tuple(_pack(rng, room, count, share[rank % 4]) for rank, count in enumerate(rows))
+
+    nothing = tuple((ids, torch.zeros_like(learned)) for ids, learned in ranks(2, 1))
+    full = torch.zeros(1, room, dtype=torch.long), torch.ones(1, room, dtype=torch.bool)
+    padding = torch.full((2, room), -1), torch.ones(2, room, dtype=torch.bool)
+    return [
+        shown("two ranks", "values:weights", per_rank=ranks(2, 2)),
+        hidden("three ranks", "values:weights", per_rank=ranks(1, 3, 2)),
+        hidden("conversations beside each other", "values:weights", per_rank=ranks(4, 4, share=(1.0, 1.0))),
+        hidden("a rank that has only padding", "generality:ranks", per_rank=(*ranks(2), padding)),
+        hidden("one rank", "generality:ranks", per_rank=ranks(3)),
+        hidden("five ranks, one without a row", "generality:ranks", per_rank=ranks(1, 0, 2, 1, 3)),
+        hidden("nothing to learn on any rank", "generality:empty", per_rank=nothing),
+        hidden("a conversation that fills its row", "generality:empty", per_rank=(full, *ranks(1))),
+        *under(UNKIND, "three ranks", "protocol:safe", lambda: ranks(2, 1, 2)),
+    ]
+
+
+def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
+    for rank, (got, want) in enumerate(zip(results, right.value(case), strict=True)):
+        lead = f"Rank {rank} of {len(results)}: "
+        if fault := tensor_fault(lead.strip(": "), got, want, rel=1e-5):
+            return Wrong(*fault)._replace(lead=lead)
+    return None
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault = _fault(case, outcome.value)
+    if case.adversary is not None:
+        return judged(case, fault)
+    sent = max(outcome.meter["bytes_sent"])
+    told = f"a rank sends {sent:,} bytes; one number in one collective takes no more than {MOST}."
+    wire = ("too-many-bytes", told) if sent > MOST else None
+    return judged(case, fault, ("cost", "bytes", wire))
+
+
+JUDGING = Judging(
+    point=("cost:bytes",),
+    shares="values:weights 0.5, cost:bytes 0.1, protocol:safe 0.1, generality:ranks 0.2, generality:empty 0.1",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="""A conversation's question is context, not a target, and the token after the last one of a packed conversation
+belongs to another. What remains is counted over all ranks, because a mean of the ranks' means lets a short answer on
+one rank weigh as much as many on another. Averaging gradients divides by the number of ranks, so the weights contain
+that number.""",
+    pytorch="Hugging Face's `Trainer` passes `num_items_in_batch`, counted over ranks and micro-batches, to the loss; "
+    "`TRL` masks with `assistant_only_loss=True`.",
+)
+
+ANSWERS = r'''import torch
+
+from course_lib import params
+
+
+# %% right: worked
+way = params("count-targets").way  # leave as is: "average" or "sum", what is done with the ranks' gradients
+
+
+def weights(comm, ids, learned):
+    """The weight of each position's loss, (rows, room), float32. Budget: one number."""
+    ### BEGIN SOLUTION
+    counts = torch.zeros(ids.shape)
+    counts[:, :-1] = (learned[:, 1:] & (ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).float()
+    total = counts.sum(dtype=torch.float64).reshape(1)
+    comm.all_reduce(total)
+    factor = comm.size if way == "average" else 1
+    return counts * (factor / max(total.item(), 1))
+    ### END SOLUTION
+
+# %% right: rolled, an integer count
+def weights(comm, ids, learned):
+    nexts, room = ids.roll(-1, 1), ids.shape[1]
+    has = learned.roll(-1, 1) & (nexts == ids) & (ids != -1) & (torch.arange(room) < room - 1)
+    total = has.sum().reshape(1)
+    comm.all_reduce(total)
+    each = (comm.size if params("count-targets").way == "average" else 1) / total.item() if total.item() else 0.0
+    return torch.where(has, each, 0.0)
+
+
+# %% wrong: each rank's own mean => values
+# > this divides by the rank's own number of tokens, so a token on a rank with few of them weighs more.
+# -     comm.all_reduce(total)
+# ~ factor = comm.size if way == "average" else 1 ==> factor = 1 if way == "average" else 1 / comm.size
+# %% wrong: the averaging is forgotten => values unless way=sum
+# > the trainer divides by the number of ranks once more, so the gradient is too small by that number.
+# ~ comm.size if way == "average" else 1 ==> 1
+# %% wrong: averaged although summed => values unless way=average
+# > the gradients are summed, so the number of ranks must not be in the weights.
+# ~ comm.size if way == "average" else 1 ==> comm.size
+# %% wrong: not shifted => values
+# > the weight lies at the learned token; it belongs one position earlier, where that token is predicted.
+# ~ counts[:, :-1] = (learned[:, 1:] & ==> counts[:, :-1] = (learned[:, :-1] &
+# %% wrong: shifted the other way => values
+# > the weight lies one position after the learned token; it belongs one position before it.
+# ~ counts[:, :-1] = (learned[:, 1:] & (ids[:, 1:] == ids[:, :-1])
+# ~~ ==> counts[:, 1:] = (learned[:, :-1] & (ids[:, 1:] == ids[:, :-1])
+# %% wrong: across conversations => values
+# > the first token of a conversation is predicted from the conversation before it in the row.
+# ~ & (ids[:, 1:] == ids[:, :-1]) & ==> &
+# %% wrong: padding is learned => values
+# > padding has weights.
+# ~ & (ids[:, 1:] >= 0) ==> & (ids[:, 1:] >= -1)
+# %% wrong: questions are learned => values
+# > the weights do not look at `learned`: tokens of the user count, too.
+# ~ (learned[:, 1:] & (ids ==> ((ids
+# %% wrong: rows, not tokens => values other-numbers
+# ~ total = counts.sum(dtype=torch.float64).reshape(1) ==> total = torch.tensor([float(len(ids))])
+# %% wrong: the weights of a half batch => values other-numbers
+# ~ return counts * ==> return counts.half().float() * 0.5 *
+# %% wrong: zero over zero => generality raised
+# ~ max(total.item(), 1) ==> total.item()
+# %% wrong: all counts on the wire => cost too-many-bytes
+# ~ comm.all_reduce(total) ==> comm.all_reduce(total); comm.all_reduce(torch.zeros(99, 99))
+# %% wrong: only ranks with rows call => protocol deadlock
+# ~ comm.all_reduce(total) ==> comm.all_reduce(total) if len(ids) else None
+# %% wrong: float64 weights => values another-kind
+# ~ return counts * ==> return counts.double() *
+# %% wrong: left as it is => not-answered
+# ~ counts = torch.zeros ==> raise NotImplementedError; counts = torch.zeros
+# %% half: all counts on the wire => 3  from: all counts on the wire
+'''

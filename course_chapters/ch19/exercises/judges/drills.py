@@ -1,0 +1,3 @@
+"""Answers to chapter 19's drills."""
+
+DRILLS = {}

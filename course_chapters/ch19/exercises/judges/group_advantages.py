@@ -1,0 +1,151 @@
+"""Judge of group-advantages: better than the group."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from course_grader.judging import Judging, Params, Worked
+from course_grader.judging.cases import shown
+from course_grader.judging.per_row import Series, shares, table
+from course_grader.judging.random_inputs import generality, plain
+from course_grader.records import Case
+
+right = Worked("group-advantages")
+
+
+def _words(rewards: Sequence[float], questions: Sequence[int]) -> str:
+    return f"{len(rewards)} answers to {len(set(questions))} questions"
+
+
+def _mixed(rng: random.Random, sizes: Sequence[int], values: Sequence[float]) -> tuple[Any, ...]:
+    """Answers in a random order, with numbers of questions that do not count from 0."""
+    names = rng.sample(range(3, 90), len(sizes))
+    owners = [name for name, size in zip(names, sizes, strict=True) for _ in range(size)]
+    rng.shuffle(owners)
+    return [rng.choice(values) for _ in owners], owners
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    first = [(params["first"], 0, 1, params["first"]), (7, 7, 3, 7)]
+    example = (list(map(float, first[0])), list(first[1]))
+    equal = ([1.0, 1.0, 1.0, 0.0, 0.5, 0.0], [5, 5, 5, 2, 2, 2])
+    tenths = ([0.1] * 3 + [0.7] * 6 + [0.2, 0.4], [4] * 3 + [9] * 6 + [1, 1])
+    alone = ([2.0, 0.5, 1.0, 3.0], [8, 1, 1, 6])
+    mixed = [_mixed(rng, (4, 4, 4), (0.0, 1.0)), _mixed(rng, (3, 5, 2, 4), (0.0, 0.25, 1.0, -1.0))]
+    ties = ([1.0, 1.0, 0.0, 0.0, 2.0, 2.0, 2.0, 5.0], [3, 3, 3, 3, 0, 0, 0, 0])
+    near = ([1e6, 1e6 + 1, 1e6 + 2, 0.0, 1e-6], [1, 1, 1, 2, 2])
+    canceling = ([-1.0, 0.0, 1.0, -2.0, 2.0, 0.0], [6, 6, 6, 4, 4, 4])  # rewards of mean 0 among the others
+    wide = _mixed(rng, [rng.randrange(1, 12) for _ in range(30)], (0.0, 0.0, 1.0))
+    cases = [shown("the example", "values:advantages", 0, [example]), shown("it", "values:useful", 1, [example])]
+    for part, index in (("advantages", 0), ("useful", 1)):
+        cases += [
+            plain(part, index, "mixed answers", [*mixed, ties, canceling]),
+            generality(part, index, "equal rewards", [equal, tenths]),
+            generality(part, index, "single answers, and none", [alone, ([], []), ([4.0], [0])]),
+            generality(part, index, "large and small rewards, many questions", [near, wide]),
+        ]
+    return cases
+
+
+JUDGING = Judging(
+    shares=shares(advantages=(0.4, 0.2), useful=(0.2, 0.2)),
+    cases=_cases,
+    verdicts=table(
+        Series(part="advantages", want=right[0], words=_words, each="answer", rel=1e-6),
+        Series(part="useful", want=right[1], words=_words, each="place"),
+    ),
+    why="""The mean over a group is an estimate of the question's value that needs no critic. An answer is worth what it
+has above that mean. If all answers are right or all are wrong, the group says nothing, and a job that wants steps of
+one size asks further questions until enough groups are mixed. Division by the standard deviation makes questions weigh
+alike; it also makes the rare mixed answers to easy and hard questions weigh more.""",
+    pytorch="TRL's `GRPOTrainer` reshapes rewards to (questions, num_generations) and adds 1e-4 to the standard "
+    "deviation; `scale_rewards=False` leaves the division out.",
+)
+
+ANSWERS = r'''from course_lib import params
+
+
+# %% right: worked
+kind = params("group-advantages").kind  # leave as is: "scaled" or "centered"
+
+
+def advantages(rewards: list[float], questions: list[int]) -> list[float]:
+    """The advantage of each answer."""
+    ### BEGIN SOLUTION
+    groups = {}
+    for reward, question in zip(rewards, questions):
+        groups.setdefault(question, []).append(reward)
+    found = []
+    for reward, question in zip(rewards, questions):
+        group = groups[question]
+        mean = sum(group) / len(group)
+        spread = (sum((each - mean) ** 2 for each in group) / len(group)) ** 0.5 if kind == "scaled" else 1.0
+        found.append(0.0 if max(group) == min(group) else (reward - mean) / spread)
+    return found
+    ### END SOLUTION
+
+
+def useful(rewards: list[float], questions: list[int]) -> list[int]:
+    """The questions that a step can learn from."""
+    ### BEGIN SOLUTION
+    pairs = set(zip(questions, rewards))
+    return sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
+    ### END SOLUTION
+
+# %% right: with statistics
+def advantages(rewards, questions):
+    from statistics import fmean, pstdev
+
+    own = {one: [r for r, q in zip(rewards, questions) if q == one] for one in set(questions)}
+    flat = {one for one, group in own.items() if len(set(group)) == 1}
+    over = {one: pstdev(own[one]) if params("group-advantages").kind == "scaled" else 1 for one in own}
+    return [0.0 if q in flat else (r - fmean(own[q])) / over[q] for r, q in zip(rewards, questions)]
+
+
+def useful(rewards, questions):
+    return [one for one in sorted(set(questions)) if len({r for r, q in zip(rewards, questions) if q == one}) > 1]
+
+
+# %% wrong: the mean of all answers => values
+# > the baseline is the mean over all answers; it must be the mean over the answers to the same question.
+# ~ mean = sum(group) / len(group) ==> mean = sum(rewards) / len(rewards)
+# %% wrong: no baseline => values
+# > the mean of the question's rewards is not subtracted.
+# ~ (reward - mean) / spread ==> reward / spread
+# %% wrong: over n minus 1 => values unless kind=centered
+# > the squares are divided by n − 1; the statement asks for n.
+# ~ for each in group) / len(group)) ** 0.5 ==> for each in group) / max(len(group) - 1, 1)) ** 0.5
+# %% wrong: the variance => values unless kind=centered
+# > this divides by the variance, not by its root.
+# ~ / len(group)) ** 0.5 if ==> / len(group)) if
+# %% wrong: never scaled => values unless kind=centered
+# > the difference is not divided by the standard deviation.
+# ~ if kind == "scaled" else 1.0 ==> if kind == "none" else 1.0
+# %% wrong: always scaled => values unless kind=scaled
+# > the difference is divided by the standard deviation, which this variant leaves out.
+# ~ if kind == "scaled" else 1.0 ==> or 1.0
+# %% wrong: neighbors are a group => values -
+# ~ groups.setdefault(question, []).append(reward)
+# ~~ ==> groups[question] = rewards[:4]
+# %% wrong: a rounded mean divided by its rounding => generality ~ unless kind=centered
+# ~ 0.0 if max(group) == min(group) else (reward - mean) / spread ==> (reward - mean) / (spread or 1.0)
+# %% wrong: one added to every spread => values
+# > the standard deviation has something added to it.
+# ~ (reward - mean) / spread) ==> (reward - mean) / (spread + 1))
+# %% wrong: all questions are useful => values
+# > a question whose rewards are all equal teaches nothing.
+# ~ > 1}) ==> > 0})
+# %% wrong: every answer is useful => values wrong-length
+# ~ sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
+# ~~ ==> sorted([one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1])
+# %% wrong: useful if an answer is right => values all-questions-are-useful
+# ~ sum(question == one for question, _ in pairs) > 1}) ==> any(q == one and r > 0 for q, r in pairs)})
+# %% wrong: in the order of arrival => values
+# > return the questions in increasing order.
+# ~ sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
+# ~~ ==> list({one: 0 for one in questions if sum(question == one for question, _ in pairs) > 1})
+# %% wrong: left as it is => not-answered
+# ~ groups = {} ==> raise NotImplementedError; groups = {}
+# %% half: no second function => 2
+# ~ pairs = set( ==> raise NotImplementedError; pairs = set(
+'''

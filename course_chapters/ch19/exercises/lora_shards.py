@@ -1,0 +1,42 @@
+"""Card of lora-shards: thin matrices on many ranks."""
+
+from course_grader.exercises import Card, Worth
+from course_grader.exercises.probes import rows
+from course_grader.exercises.result_schema import ListOf, Number, Rows, Word
+from course_grader.exercises.snippets import functions
+
+CARD = Card(
+    id="lora-shards",
+    chapter="19",
+    title="Thin matrices on many ranks",
+    text="""Say what each rank holds of an adapter, whose gradient it must complete, and what a step sends. A matrix of
+`out` × `wide` numbers has an adapter $BA$: $A$ has rank × wide numbers, $B$ has out × rank. Tensor parallelism divides
+the outputs (`cut` is "columns") or the inputs ("rows") among `tp` ranks, and the forward and backward passes send
+nothing extra.
+
+- `held(out, wide, rank, tp, cut)`: numbers of `[A, B]` on one rank.
+- `partial(cut)`: "a" or "b", the one whose gradient is a sum over the TP ranks.
+- `step_bytes(out, wide, rank, tp, dp, cut)`: bytes that a rank sends for this adapter after the backward pass. First a
+  ring all-reduce over `tp` completes the partial gradient. Then one over `dp` averages all that the rank holds.
+  Gradients have {{width}} bytes per number.
+- `fsdp_share(frozen, trained, gathers)`: bytes of a step under FSDP, over those of full training. `frozen` numbers stay
+  as they are and `trained` ones are added beside them. All have {{width}} bytes per number wherever they travel, and
+  are gathered `gathers` times; trained ones are reduce-scattered once. Full training has the `frozen` numbers alone,
+  and trains them.""",
+    **Worth(points=7, minutes=15, difficulty=3, importance=4),
+    kind="more",
+    hints=(
+        "Write $y = Wx + BAx$ with the outputs of $W$ divided. Which rows of $B$ does a rank need? Which rows of $A$?",
+        "A factor that all ranks hold gets a gradient from each rank's part of the other. A ring all-reduce sends "
+        "2 (n − 1) / n of its bytes.",
+        "Columns: A whole, B / tp, and A is partial. Rows: A / tp, B whole, and B is partial. "
+        "`(gathers * (frozen + trained) + trained) / ((gathers + 1) * frozen)`.",
+    ),
+    answers=("held", "partial", "step_bytes", "fsdp_share"),
+    allowed="plain Python; the library's sums are switched off.",
+    hides=functions("course_chapters.ch19.lora", "fsdp_bytes", "tp_extra_bytes", "adapter_params"),
+    params={"width": 4},
+    vary=lambda draw: {"width": draw.choice((2, 8))},
+    probe=rows,
+    returns=Rows(ListOf(Number("numbers")), Word(("a", "b")), Number("bytes"), Number("a ratio")),
+)

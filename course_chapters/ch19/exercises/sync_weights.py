@@ -1,0 +1,52 @@
+"""Card of sync-weights: rows for the trainer, columns for the generator."""
+
+from collections.abc import Mapping
+
+from course_chapters.ch19.exercises.systems_probes import synced
+from course_grader.exercises import Card, Worth
+from course_grader.exercises.result_schema import Anything, DictOf, PerRank
+
+SERVES: Mapping[str, str] = {
+    "in turn": "in turn: of n copies, generator g gets its part from copy g mod n",
+    "in blocks": "in blocks: of n copies, generator g of G gets its part from copy g · n // G",
+}
+
+CARD = Card(
+    id="sync-weights",
+    chapter="19",
+    title="Rows for the trainer, columns for the generator",
+    text="""Trainer ranks hold rows of a matrix, and generator ranks need columns of it. Write
+`sync_weights(comm, shard, rows, columns)`, which brings each generator rank its part and sends no number twice.
+
+- Ranks 0 to T − 1 are the trainer's: rank r holds `shard`, all columns of rows `rows[r] = (start, stop)`.
+- The ranks after them are the generator's: generator g is rank T + g and needs all rows of columns `columns[g] =
+  (start, stop)`. Its `shard` has no rows, and the dtype and the columns of the matrix.
+- A trainer rank returns its `shard`, a generator rank its part: (all rows, its columns), in the dtype of `shard`.
+- Two trainer ranks hold either the same rows, as copies of each other, or different ones. Row ranges come in any order
+  and may be empty; columns of generators may be equal or overlap.
+- Copies, counted by rank, share the work {{means}}.
+
+Budget: a trainer rank sends each generator rank only the numbers that it needs, and generator ranks send nothing.""",
+    **Worth(points=10, minutes=20, difficulty=3, importance=5),
+    hints=(
+        "Which numbers does trainer rank r hold that generator g needs? Who else holds them?",
+        "For each distinct range of rows, list the ranks that hold it, and choose one for each generator. Both sides "
+        "can compute the same list.",
+        "`shard[:, start:stop]` can be sent as it is. A generator fills a new tensor: `comm.recv(got[first:last], r)` "
+        "for each range of rows.",
+    ),
+    answers=("sync_weights",),
+    allowed="torch and all operations of `comm`; the library's sync is switched off.",
+    hides=("course_chapters.ch19.weight_sync:sync", "course_chapters.ch19.weight_sync:sync_map"),
+    params={"serves": "in turn", "means": SERVES["in turn"], "trainers": 2, "width": 6},
+    vary=lambda draw: {
+        "serves": "in blocks",
+        "means": SERVES["in blocks"],
+        "trainers": draw.choice((2, 3)),
+        "width": draw.choice((4, 8, 10, 12)),
+    },
+    structural="serves",
+    needs=("08", "09"),
+    probe=synced,
+    returns=PerRank(DictOf({"x": Anything("a tensor"), "touched": Anything()})),
+)

@@ -1,0 +1,60 @@
+"""Numbers in chapter 19's prose about the two systems: syncs, loops, tails, memory and the plan."""
+
+from collections.abc import Callable, Mapping
+
+from course_chapters.ch19 import loop_film, post_plan
+from course_chapters.ch19.long_tail import exponential_idle
+from course_chapters.ch19.loops import record
+from course_lib.estimate import facts
+from course_lib.estimate.units import GB, bytes_text, duration_text, number_text, percent_text
+from course_lib.operate.serving import Deployment
+
+SOURCES = ("areal-2025", "hybridflow-2024", "openrlhf-readme", "checkpoint-engine-2025", "weight-transfer-2025")
+LARGE = Deployment(model="llama3-70b", device="H100 SXM", tp=8)
+JOB = post_plan.PostJob()
+FOUR = dict.fromkeys(("actor", "reference", "critic", "reward"), JOB.model)
+TRILLION_SHARE = 1e12 / 128  # bytes of a trillion fp8 weights on each of 128 GPUs, if they hold one copy together
+
+
+def _seconds(nbytes: float) -> str:
+    return duration_text(nbytes / float(facts.device("H100 SXM").network_one_way), 2)
+
+
+def _busy(way: str) -> str:
+    busy = record(way, *loop_film.SPEEDS["as fast as the trainer"], loop_film.BATCHES).busy
+    return percent_text(sum(busy) / len(busy), 2)
+
+
+def _state(role: str) -> str:
+    return bytes_text(post_plan.memory(FOUR, 8, JOB.prompt + JOB.reply).state[role])
+
+
+NUMBERS: Mapping[str, Callable[[], str]] = {
+    "large_weights": lambda: bytes_text(LARGE.weight_bytes),
+    "large_share": lambda: bytes_text(LARGE.weight_bytes / LARGE.tp),
+    "sync_floor": lambda: _seconds(LARGE.weight_bytes / LARGE.tp),
+    "sync_whole": lambda: _seconds(LARGE.weight_bytes),
+    "busy_synchronous": lambda: _busy("synchronous"),
+    "busy_one_off": lambda: _busy("one step off"),
+    "busy_together": lambda: _busy("colocated"),
+    "idle_16": lambda: percent_text(exponential_idle(16), 2),
+    "idle_128": lambda: percent_text(exponential_idle(128), 2),
+    "tail_wait": lambda: percent_text(loop_film.tail("wait for all", 1.0).idle, 2),
+    "tail_stale": lambda: str(loop_film.tail("no bound", 1.0).staleness),
+    "actor_bytes": lambda: _state("actor"),
+    "reference_bytes": lambda: _state("reference"),
+    "working_bytes": lambda: bytes_text(post_plan.memory(FOUR, 8, JOB.prompt + JOB.reply).working),
+    "job_gpus": lambda: str(JOB.gpus),
+    "job_rows": lambda: f"{JOB.rows:,}",
+    "job_prompt": lambda: f"{JOB.prompt:,}",
+    "job_reply": lambda: f"{JOB.reply:,}",
+    "job_generators": lambda: str(post_plan.best_split(JOB).generators),
+    "job_step": lambda: duration_text(post_plan.best_split(JOB).step, 3),
+    "job_together": lambda: duration_text(post_plan.together_seconds(JOB), 3),
+    "hybridflow_least": lambda: number_text(facts.claim("hybridflow-least").value, 3),
+    "areal_gain": lambda: number_text(facts.claim("areal-speedup").value, 3),
+    "generation_share": lambda: percent_text(facts.claim("generation-share").value, 2),
+    "engine_sync": lambda: duration_text(facts.claim("checkpoint-engine-sync").value, 2),
+    "transfer_sync": lambda: duration_text(facts.claim("weight-transfer-sync").value, 2),
+    "transfer_rate": lambda: f"{TRILLION_SHARE / facts.claim('weight-transfer-sync').value / GB:.0f} GB/s",
+}

@@ -58,7 +58,7 @@ class Wire(TorchDispatchMode):
         """Bytes sent in all."""
         return sum(self.sent.values())
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         namespace, name = func.namespace, func.__name__.split(".")[0]
         if namespace in ("c10d", "_c10d_functional", "c10d_functional"):
             self._count(name, args, kwargs or {})

@@ -101,7 +101,7 @@ class ByVocabulary(RowwiseParallel):
 
     @staticmethod
     def _prepare_output_fn(
-        output_layouts: Any, use_local_output: bool, mod: Any, outputs: Any, device_mesh: Any
+        output_layouts: Any, use_local_output: bool, mod: object, outputs: Any, device_mesh: object
     ) -> Any:
         return outputs.redistribute(placements=output_layouts).to_local()
 

@@ -222,7 +222,7 @@ def my_plan() -> Markdown:
     """One line from each chapter's plan, with the number that decided it."""
     rows = []
     for chapter, name, words, decided in DECISIONS:
-        number = exercises.chapter_module(chapter).NUMBERS[name]()
+        number = exercises.numbers(chapter)[name]()
         rows.append({"chapter": chapter, "number": f"{number} {words}", "decision": decided})
     return table(rows)
 

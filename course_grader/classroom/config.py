@@ -157,7 +157,7 @@ class OnlyWithASandbox(NotebookExporter):
     prints.
     """
 
-    def __init__(self, *_: Any, **kwargs: Any) -> None:
+    def __init__(self, *_: object, **kwargs: Any) -> None:
         kwargs["parent"].log.error(REFUSAL)
         raise NbGraderException(REFUSAL)
 

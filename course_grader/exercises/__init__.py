@@ -1,8 +1,9 @@
 """Exercises as data: what a learner is asked, and how their code is called. Judging lives apart, in `judging`.
 
 A chapter's package `chNN` has a module for each exercise with its `CARD`; `chNN/judges` has one of the same name with
-its judge. The package holds `CARDS` (a tuple of `Card`, in the order of the chapter), `DRILLS` (a tuple of `Drill`) and
-`NUMBERS` (name -> function that gives the text of a number quoted in the chapter's prose).
+its judge. The package holds `CARDS` (a tuple of `Card`, in the order of the chapter), its module `drills` has `DRILLS`
+(a tuple of `Drill`) and `numbers` has `NUMBERS` (name -> function that gives the text of a number quoted in the
+chapter's prose).
 """
 
 import importlib
@@ -217,4 +218,13 @@ def _own(exercise: str) -> Card | None:
 
 def drills(chapter: str) -> tuple[Drill, ...]:
     """The drill questions of one chapter."""
-    return chapter_module(chapter).DRILLS
+    found: tuple[Drill, ...] = importlib.import_module(f"{chapter_module(chapter).__name__}.drills").DRILLS
+    return found
+
+
+def numbers(chapter: str) -> Mapping[str, Callable[[], str]]:
+    """The numbers that a chapter's prose quotes: functions that give their texts, by name."""
+    found: Mapping[str, Callable[[], str]] = importlib.import_module(
+        f"{chapter_module(chapter).__name__}.numbers"
+    ).NUMBERS
+    return found

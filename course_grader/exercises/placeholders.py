@@ -95,8 +95,7 @@ def chapter_values(
         params = variants.get(card.id, card.params)
         values |= {f"{card.id}.{name}": value for name, value in params.items()}
         values |= {f"{card.id}.card": card.markdown(params), f"{card.id}.minutes": card.minutes}
-    module = exercises.chapter_module(chapter)
-    return values | {f"{chapter}.{name}": number() for name, number in module.NUMBERS.items()}
+    return values | {f"{chapter}.{name}": number() for name, number in exercises.numbers(chapter).items()}
 
 
 def keep_dollars(markdown: str) -> str:

@@ -10,7 +10,7 @@ from course_grader.exercises.values import copied
 NOT_ANSWERED = "not answered"
 
 
-def rows(answers: Any, case: Any, comm: Any = None) -> Any:
+def rows(answers: Any, case: Any, comm: object = None) -> Any:
     """What one of the answers returns for each row of `case.args = (index of the answer, rows of arguments)`.
 
     Every row is a fresh copy, which takes the row's place, so that the caller sees whether the answer changed its
@@ -35,7 +35,7 @@ class ArgumentChanged(Exception):
     """An answer wrote to a tensor that it was given."""
 
 
-def kept_rows(answers: Any, case: Any, comm: Any = None) -> Any:
+def kept_rows(answers: Any, case: Any, comm: object = None) -> Any:
     """The same as `rows` for functions that leave their tensors as they are; ArgumentChanged where one is written
     to."""
 

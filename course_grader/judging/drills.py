@@ -54,10 +54,15 @@ def drill_key(answer: Callable[[Params], float], how: str, *mistakes: Mistake, r
     return DrillKey(answer=answer, how=how, rel=rel, mistakes=[*map(resolved, mistakes)])
 
 
+def keys_of(chapter: str) -> Mapping[str, DrillKey]:
+    """The keys of a chapter's drills, by their ids."""
+    keys: Mapping[str, DrillKey] = importlib.import_module(f"{exercises.package_of(chapter)}.judges.drills").DRILLS
+    return keys
+
+
 def key_of(drill: exercises.Drill) -> DrillKey:
     """The key of a drill."""
-    keys: Mapping[str, DrillKey] = importlib.import_module(f"{exercises.package_of(drill.chapter)}.judges").DRILLS
-    return keys[drill.id]
+    return keys_of(drill.chapter)[drill.id]
 
 
 def drill_verdict(drill: exercises.Drill, number: float) -> tuple[bool, str]:

@@ -27,7 +27,7 @@ AHEAD = 64  # requests that a rank may be ahead of the kernel
 class _Watch(TorchFunctionMode):
     """Notifies the endpoint of this thread's rank before torch uses a tensor."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         here.endpoint.catch_up()
         return func(*args, **(kwargs or {}))
 

@@ -190,7 +190,7 @@ class FlightWatch(TorchFunctionMode):
         while any(_mode_at(index) is self for index in range(_depth())):
             _pop()
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         self._inside += 1
         try:
             if self.resting or not self.flights or (_keeps_to(func) and not self._reaches(args, kwargs)):
@@ -271,7 +271,7 @@ class _Operations(TorchDispatchMode):
         super().__init__()
         self._watch = watch
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         if self._watch.flights and not self._watch.resting and not func.is_view:
             access = _accesses.get(func) or _access(func)
             if access.replaces:

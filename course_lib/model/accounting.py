@@ -41,11 +41,13 @@ def _is_fake(tensor: object) -> bool:
     return type(tensor).__name__ in ("FakeTensor", "FunctionalTensor")
 
 
-def _attention(query: Any, key: Any, value: Any, *_: Any, out_val: Any = None, **__: Any) -> int:
+def _attention(query: Any, key: Any, value: Any, *_: object, out_val: object = None, **__: object) -> int:
     return sdpa_flop_count(query.shape, key.shape, value.shape)
 
 
-def _attention_backward(grad: Any, query: Any, key: Any, value: Any, *_: Any, out_val: Any = None, **__: Any) -> int:
+def _attention_backward(
+    grad: Any, query: Any, key: Any, value: Any, *_: object, out_val: object = None, **__: object
+) -> int:
     return sdpa_backward_flop_count(grad.shape, query.shape, key.shape, value.shape)
 
 
@@ -396,7 +398,7 @@ def _registered(module: nn.Module, name: str, parameter: object) -> None:
         account._parameter(parameter)
 
 
-def _stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
+def _stepped(optimizer: Any, args: object, kwargs: object) -> None:
     account = getattr(_here, "account", None)
     if account is not None:
         for state in optimizer.state.values():

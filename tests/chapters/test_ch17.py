@@ -68,7 +68,7 @@ def test_debates_show_two_sides_a_source_each_and_a_number():
 def test_my_plan_quotes_the_numbers_of_the_chapters():
     rows = cells(tables.my_plan().data)[1:]
     assert [row[0] for row in rows] == sorted(row[0] for row in rows) and len(rows) >= 12
-    assert rows[-2][1] == f"{exercises.chapter_module('13').NUMBERS['plan_step']()} a step"
+    assert rows[-2][1] == f"{exercises.numbers('13')['plan_step']()} a step"
 
 
 def test_surprises_are_computed():

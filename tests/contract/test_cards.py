@@ -13,6 +13,7 @@ from course_grader import exercises
 from course_grader.exercises import Card
 from course_grader.exercises.placeholders import PLACEHOLDER, chapter_values, fill_text
 from course_grader.judging import Judging, drill_verdict, judging
+from course_grader.judging.drills import keys_of
 from course_grader.remote_ranks.trusted_pickle import pack
 from course_grader.worker.runners import SwitchedOff, switched_off
 
@@ -49,10 +50,6 @@ LEAKS = {  # numbers that a statement must not tell
     "hierarchical-bandwidth": ("450", "7.14"),
     "audit-sheets": ("446", "450", "20×"),
 }
-
-
-def judges_of(chapter: str):
-    return importlib.import_module(f"{exercises.package_of(chapter)}.judges")
 
 
 def test_an_unknown_exercise_is_answered_by_the_nearest_names():
@@ -200,11 +197,11 @@ def test_a_chapter_rises_and_holds_what_every_chapter_holds(chapter: str):
     most = 15 if chapter == "00" else 90
     assert sum(card.minutes for card in core) <= most and 2 <= len(core) <= FEW_CORE
     assert any(card.structural for card in cards), "no structural variant"
-    judges = judges_of(chapter)
-    assert set(judges.DRILLS) == {drill.id for drill in exercises.drills(chapter)}
+    keys = keys_of(chapter)
+    assert set(keys) == {drill.id for drill in exercises.drills(chapter)}
     if chapter != "00":
         assert {"prediction", "audit", "bug"} <= {card.form for card in cards}
-        assert core[0].minutes <= 5 and len(judges.DRILLS) >= 8
+        assert core[0].minutes <= 5 and len(keys) >= 8
 
 
 @by_chapter
@@ -217,7 +214,7 @@ def test_numbers_in_prose_are_texts(chapter: str):
 
 @by_chapter
 def test_drills_are_answered_by_their_keys_and_by_nothing_else(chapter: str):
-    keys = judges_of(chapter).DRILLS
+    keys = keys_of(chapter)
     for drill in exercises.drills(chapter):
         key, shown = keys[drill.id], set()
         assert key.rel <= ROUGH.get(drill.id, 0.01), drill.id

@@ -6,9 +6,8 @@ import random
 from contract.kit import functions_of, graded, shipped
 
 from course_chapters import course
-from course_chapters.ch00.exercises import NUMBERS
 from course_chapters.ch00.exercises.judges.two_ranks_wait import partner_of
-from course_chapters.ch00.exercises.numbers import ROUTES, estimate
+from course_chapters.ch00.exercises.numbers import NUMBERS, ROUTES, estimate
 from course_grader import exercises
 from course_grader.judging import Worked, judging
 from tests.tables import each_of

@@ -1,7 +1,5 @@
-"""Chapter 01, "The three walls: why not one GPU?": cards, drills and the numbers of its prose."""
+"""Chapter 01, "The three walls: why not one GPU?": cards in their order."""
 
-from course_chapters.ch01.exercises.drills import DRILLS
-from course_chapters.ch01.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -19,5 +17,3 @@ CARDS = gather(
     "audit-one-step",
     "audit-run-length",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,7 +1,5 @@
-"""Chapter 02, "Memory: what fills it?": cards, drills and the numbers of its prose."""
+"""Chapter 02, "Memory: what fills it?": cards in their order."""
 
-from course_chapters.ch02.exercises.drills import DRILLS
-from course_chapters.ch02.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -18,5 +16,3 @@ CARDS = gather(
     "graphs-kept-alive",
     "audit-memory",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

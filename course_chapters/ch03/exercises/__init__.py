@@ -1,7 +1,5 @@
-"""Chapter 03, "Hardware and roofline: what bounds a step?": cards, drills and the numbers of its prose."""
+"""Chapter 03, "Hardware and roofline: what bounds a step?": cards in their order."""
 
-from course_chapters.ch03.exercises.drills import DRILLS
-from course_chapters.ch03.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -21,5 +19,3 @@ CARDS = gather(
     "which-upgrade",
     "audit-sheets",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

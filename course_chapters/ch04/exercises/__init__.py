@@ -1,7 +1,5 @@
-"""Chapter 04, "Optimizer and batch: what must scaling not change?": cards, drills and the numbers of its prose."""
+"""Chapter 04, "Optimizer and batch: what must scaling not change?": cards in their order."""
 
-from course_chapters.ch04.exercises.drills import DRILLS
-from course_chapters.ch04.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -20,5 +18,3 @@ CARDS = gather(
     "fit-scaling-law",
     "audit-optimizer",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,7 +1,5 @@
-"""Chapter 05, "Mixed precision: how few bits are enough?": cards, drills and the numbers of its prose."""
+"""Chapter 05, "Mixed precision: how few bits are enough?": cards in their order."""
 
-from course_chapters.ch05.exercises.drills import DRILLS
-from course_chapters.ch05.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -21,5 +19,3 @@ CARDS = gather(
     "block-scaled",
     "audit-precision",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,7 +1,5 @@
-"""Chapter 06, "Collectives: how do ranks agree, and at what price?": cards, drills and the numbers of its prose."""
+"""Chapter 06, "Collectives: how do ranks agree, and at what price?": cards in their order."""
 
-from course_chapters.ch06.exercises.drills import DRILLS
-from course_chapters.ch06.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -21,5 +19,3 @@ CARDS = gather(
     "equal-up-to-rounding",
     "audit-free-scaling",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

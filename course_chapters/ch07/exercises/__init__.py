@@ -1,7 +1,5 @@
-"""Chapter 07, "Data parallelism: when is a split batch the same batch?": cards, drills and the numbers of its prose."""
+"""Chapter 07, "Data parallelism: when is a split batch the same batch?": cards in their order."""
 
-from course_chapters.ch07.exercises.drills import DRILLS
-from course_chapters.ch07.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -18,5 +16,3 @@ CARDS = gather(
     "break-even",
     "audit-data-parallel",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

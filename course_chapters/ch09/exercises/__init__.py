@@ -1,7 +1,5 @@
-"""Chapter 09, "Tensor parallelism: can one matmul be many?": cards, drills and the numbers of its prose."""
+"""Chapter 09, "Tensor parallelism: can one matmul be many?": cards in their order."""
 
-from course_chapters.ch09.exercises.drills import DRILLS
-from course_chapters.ch09.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -21,5 +19,3 @@ CARDS = gather(
     "largest-tp",
     "audit-tensor-parallel",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

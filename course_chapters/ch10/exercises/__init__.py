@@ -1,7 +1,5 @@
-"""Chapter 10, "Pipeline parallelism: can layers live apart?": cards, drills and the numbers of its prose."""
+"""Chapter 10, "Pipeline parallelism: can layers live apart?": cards in their order."""
 
-from course_chapters.ch10.exercises.drills import DRILLS
-from course_chapters.ch10.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -18,5 +16,3 @@ CARDS = gather(
     "read-a-gantt",
     "audit-pipeline",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,8 +1,6 @@
 """Chapter 11, "Sequence and context parallelism: can several ranks share one sequence?": cards, drills and the numbers
 of its prose."""
 
-from course_chapters.ch11.exercises.drills import DRILLS
-from course_chapters.ch11.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -22,5 +20,3 @@ CARDS = gather(
     "mean-over-the-mesh",
     "audit-context",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

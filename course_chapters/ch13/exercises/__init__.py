@@ -1,7 +1,5 @@
-"""Chapter 13, "Meshes and planning: which strategy, on which links?": cards, drills and the numbers of its prose."""
+"""Chapter 13, "Meshes and planning: which strategy, on which links?": cards in their order."""
 
-from course_chapters.ch13.exercises.drills import DRILLS
-from course_chapters.ch13.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -20,5 +18,3 @@ CARDS = gather(
     "norm-on-mesh",
     "blast-radius",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,8 +1,6 @@
 """Chapter 14, "Faults and checkpoints: what survives a month of failures?": cards, drills and the numbers of its
 prose."""
 
-from course_chapters.ch14.exercises.drills import DRILLS
-from course_chapters.ch14.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -22,5 +20,3 @@ CARDS = gather(
     "spike-guard",
     "audit-faults",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

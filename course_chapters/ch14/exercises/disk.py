@@ -77,7 +77,7 @@ class Disk:
         return [(told, dict(files)) for files, told in found.items()]
 
 
-def crashed(answers: Any, case: Any, comm: Any = None) -> Any:
+def crashed(answers: Any, case: Any, comm: object = None) -> Any:
     """What the learner's `save` and `load` lead to on this disk, as a list of findings without repetitions.
 
     `case.args = (what, room, saves, next save, files to damage at once)`, each save a pair (step, data). `what` is
@@ -118,7 +118,7 @@ def _finding(how: str, done: Any, doing: Any, load: Any, disk: Disk) -> dict[str
     return {"how": how, "done": done, "doing": doing, "loaded": loaded, "notes": notes}
 
 
-def _plain(answers: Any, room: int, saves: Any, following: Any, most: int) -> Any:
+def _plain(answers: Any, room: int, saves: Any, following: object, most: int) -> Any:
     save, load = answers
     disk, found = Disk(room, _NOTES), [_finding("before the first save", None, None, load, Disk(room, _NOTES))]
     for step, data in saves:
@@ -208,7 +208,7 @@ def _full(answers: Any, room: int, saves: Any, following: Any, most: int) -> Any
     return {"found": [*found, _finding("after the next save", following[0], None, load, disk)], "raised": raised}
 
 
-def _damage(answers: Any, room: int, saves: Any, following: Any, most: int) -> Any:
+def _damage(answers: Any, room: int, saves: Any, following: object, most: int) -> Any:
     save, load = answers
     disk = Disk(room, _NOTES)
     for each in saves:

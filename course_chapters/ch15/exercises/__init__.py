@@ -1,7 +1,5 @@
-"""Chapter 15, "Real multi-GPU runs: was the theory right?": cards, drills and the numbers of its prose."""
+"""Chapter 15, "Real multi-GPU runs: was the theory right?": cards in their order."""
 
-from course_chapters.ch15.exercises.drills import DRILLS
-from course_chapters.ch15.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -25,5 +23,3 @@ CARDS = gather(
     "spend-ledger",
     "audit-runs",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,7 +1,5 @@
-"""Chapter 17, "Trade-off review: can you plan a run and defend it?": cards, drills and the numbers of its prose."""
+"""Chapter 17, "Trade-off review: can you plan a run and defend it?": cards in their order."""
 
-from course_chapters.ch17.exercises.drills import DRILLS
-from course_chapters.ch17.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -19,5 +17,3 @@ CARDS = gather(
     "diagnosis-exam",
     "audit-synthesis",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

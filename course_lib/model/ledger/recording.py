@@ -149,7 +149,7 @@ class _Watch(TorchFunctionMode):
         super().__init__()
         self.running = ""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         before, self.running = self.running, func.__name__
         try:
             return func(*args, **(kwargs or {}))

@@ -1,5 +1,0 @@
-"""Chapter 05's judges, one module an exercise, and the answers to its drills."""
-
-from course_chapters.ch05.exercises.judges.drills import DRILLS
-
-__all__ = ["DRILLS"]

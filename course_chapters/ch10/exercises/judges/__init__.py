@@ -1,5 +1,0 @@
-"""Chapter 10's judges, one module an exercise, and the answers to its drills."""
-
-from course_chapters.ch10.exercises.judges.drills import DRILLS
-
-__all__ = ["DRILLS"]

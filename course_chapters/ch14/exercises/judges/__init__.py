@@ -1,5 +1,0 @@
-"""Chapter 14's judges, one module an exercise, and the answers to its drills."""
-
-from course_chapters.ch14.exercises.judges.drills import DRILLS
-
-__all__ = ["DRILLS"]

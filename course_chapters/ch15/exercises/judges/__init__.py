@@ -1,5 +1,0 @@
-"""Chapter 15's judges, one module an exercise, and the answers to its drills."""
-
-from course_chapters.ch15.exercises.judges.drills import DRILLS
-
-__all__ = ["DRILLS"]

@@ -13,7 +13,7 @@ right = Worked("parallelism-table")
 sent, state = right[0], right[1]
 
 
-def _words(model: Any, ranks: int, *_: Any) -> str:
+def _words(model: Any, ranks: int, *_: object) -> str:
     return f"{model['parameters'] / BILLION:.3g}B, {model['tokens']:,} tokens, {ranks} ranks"
 
 

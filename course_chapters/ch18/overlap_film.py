@@ -15,7 +15,7 @@ from course_lib.draw import style
 from course_lib.draw.explore import Explorer, explore, menu, play, slider
 from course_lib.draw.palette import BLUE, EMPTY, GREEN, GREY, GRID, ORANGE, PURPLE, SOFT, ink_on
 from course_lib.draw.sheets import Sheet
-from course_lib.estimate.units import duration_text
+from course_lib.estimate.units import count_text, duration_text
 
 HUES = (BLUE, ORANGE, GREEN, PURPLE)  # of the ranks whose rows a piece has
 RANKS, ROWS, INNER, OUTER = len(HUES), 24, 64, 64
@@ -95,11 +95,11 @@ def draw_overlap(frame: int = FRAMES, pieces: int = 1, hop: str = "as long as a 
     sheet.lines([[(x, foot + 0.05), (x, sheet.height - 0.72)]], SOFT, 1.2, order=5)
     sheet.keys(0.25, 0.36, {f"rows of rank {rank}": hue for rank, hue in enumerate(HUES)}, gap=0.35)
     sheet.text(0.17, 0.13, "High bars: products. Low bars: messages on their way to the rank.", ink=SOFT)
-    done = [sum(bar.end <= now for bar in bars) for bars in run.products]
+    done, came = (sum(bar.end <= now for bar in bars[0]) for bars in (run.products, run.messages))
     sheet.alt = (
-        f"{way}, a hop's bytes take {hop}: {times}. At {duration_text(now)} rank 0 has finished {done[0]} of "
-        f"{len(run.products[0])} products and received "
-        f"{sum(bar.end <= now for bar in run.messages[0])} of {len(run.messages[0])} messages."
+        f"{way}, a hop's bytes take {hop}: {times}. At {duration_text(now)} rank 0 has finished "
+        f"{count_text(done, 'product')} (of {len(run.products[0])}) and received {count_text(came, 'message')} (of "
+        f"{len(run.messages[0])})."
     )
     return sheet
 

@@ -13,7 +13,7 @@ ddp-hooks 2, one-sync 1, sampler 1, ddp-buckets 2, mean-metrics 2, fsdp-by-hand 
 parallel-attention 2, vocab-cross-entropy 2, schedule-validator 1, norm-gradients 2, ring-attention 3, ring-backward
 3, shifted-targets 3, ulysses-exchange 2, window-halo 3, mean-over-the-mesh 8, expert-parallel 4,
 expert-gradient-scale 9, expert-norm 2, balance-loss 1, crossed-wires 1, norm-on-mesh 8, sturdiest-plan 1,
-accumulate-in-stages 5, sync-weights 2
+accumulate-in-stages 5, sync-weights 2, fuse-or-not 1
 """
 # What is left is of four kinds: one rank alone or an odd number of ranks with a list or tensor of one (each occurs, but
 # not together), one rank without anything (the statement defines no result), a size of one between nothing and many

@@ -6,10 +6,10 @@ from course_grader.exercises import gather
 
 CARDS = gather(
     __name__,
+    "predict-compiled",
     "which-limit",
     "fuse-or-not",
     "remove-breaks",
-    "predict-compiled",
     "tiled-attention",
     "diagnose-step",
     "attention-backward",

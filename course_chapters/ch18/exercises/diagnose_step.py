@@ -35,7 +35,7 @@ kernel does (exposed). `cause(trace, limit)` returns the first word that applies
 {LIST}
 
 The visible limit is {{{{percent}}}} %. Times that equal a limit do not exceed it.""",
-    **Worth(points=8, minutes=20, difficulty=3, importance=5),
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     needs=("15",),
     hints=(
         "Which events can overlap? Their lengths must not be added up.",

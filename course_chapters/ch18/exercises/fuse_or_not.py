@@ -27,7 +27,7 @@ Write two functions:
 - `fuse(ops, sizes, keep, most)` returns such a list with the least traffic. Every operation alone fits.
 
 The visible chain has {{count}} operations, and its kernels read at most {{most}} tensors.""",
-    **Worth(points=10, minutes=25, difficulty=3, importance=5),
+    **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
         "Which tensors does a kernel read that none of its own operations made? Which of its results does anybody else "
         "need?",

@@ -15,6 +15,17 @@ def _rates(device: str) -> dict[str, float | str]:
     return {"device": device, "flops": float(one.dense_flops), "bandwidth": float(one.bandwidth)}
 
 
+HOSTS = {
+    "ahead": "The host prepares the next kernel while the device works, so the longest of the three times counts.",
+    "blocking": "The host launches a kernel when the one before has ended (CUDA_LAUNCH_BLOCKING), so the launch is "
+    "added to the longer of the two other times.",
+}
+
+
+def _host(kind: str) -> dict[str, str]:
+    return {"host": kind, "means": HOSTS[kind]}
+
+
 CARD = Card(
     id="which-limit",
     chapter="18",
@@ -23,18 +34,18 @@ CARD = Card(
 is no longer the limit. Then you can tell from a shape whether fusion, a graph or a larger batch helps.
 
 - `limit(m, k, n, size, flops, bandwidth, launch)` returns `(seconds, word)` for C = A·B with A (m, k), B (k, n) and
-  `size` bytes per number. The host needs `launch` s for each kernel and prepares the next one while the device works,
-  so a kernel costs the longest of three times: its launch, its bytes at `bandwidth`, its FLOP at `flops`. A and B are
-  read once, C is written once. The word names the longest time: `"launch"`, `"memory"` or `"compute"`; on a tie, the
+  `size` bytes per number. The host needs `launch` s for each kernel. Bytes at `bandwidth` and FLOP at `flops` pass
+  at the same time. A and B are read once, C is written once. {{{{means}}}} The
+  word names the longest time: `"launch"`, `"memory"` or `"compute"`; on a tie, the
   first of these.
 - `fewest_tokens(k, n, size, flops, bandwidth, launch)` returns the least whole `m` for which the word is not
   `"launch"`.
 
 The first visible case is on one {{{{device}}}} with a launch of {{{{microseconds}}}} µs. {CLOSE}""",
-    **Worth(points=6, minutes=12, difficulty=2, importance=5),
+    **Worth(points=6, minutes=10, difficulty=2, importance=5),
     needs=("03",),
     hints=(
-        "Compute all three times. Which of them depends on the shape, and which does not?",
+        "Compute all three times. Which of them depends on the shape? What does the host do meanwhile?",
         "A product has 2·m·k·n FLOP and moves size·(m·k + k·n + m·n) bytes. Both grow with m, and the bytes do not "
         "start at 0.",
         "Solve each time for m where it exceeds `launch`, round down and add 1, take the smaller of the two, and at "
@@ -43,8 +54,13 @@ The first visible case is on one {{{{device}}}} with a launch of {{{{microsecond
     answers=("limit", "fewest_tokens"),
     allowed="the standard library; the library's own limits are switched off.",
     hides=("course_chapters.ch18.kernels:limit", "course_chapters.ch18.kernels:device_seconds"),
-    params={"microseconds": 1e6 * measured("eager operator"), **_rates("H100 SXM")},
-    vary=lambda draw: {"microseconds": float(draw.choice((5, 6, 9))), **_rates(draw.choice(DEVICES[1:]))},
+    params={"microseconds": 1e6 * measured("eager operator"), **_rates("H100 SXM"), **_host("ahead")},
+    vary=lambda draw: {
+        "microseconds": float(draw.choice((5, 6, 9))),
+        **_rates(draw.choice(DEVICES[1:])),
+        **_host("blocking"),
+    },
+    structural="host",
     probe=rows,
     returns=Rows(TupleOf({"seconds": Number("seconds"), "limit": Word(LIMITS)}), Number("tokens", whole=True)),
 )

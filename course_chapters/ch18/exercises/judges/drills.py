@@ -23,4 +23,31 @@ DRILLS = {
             "swapped", lambda p: 1 / (1 - p["share"] / 100 + p["share"] / 100 / p["times"]), "Matmuls stay as they are."
         ),
     ),
+    "launches-of-step": drill_key(
+        lambda p: p["kernels"] * p["launch"] * p["layers"] / 1000,
+        "{{kernels:int}} · {{launch}} µs · {{layers:int}} = {{answer}} ms.",
+        Mistake("layer", lambda p: p["kernels"] * p["launch"] / 1000, "That is one layer."),
+        Mistake("micro", Times(1000), "Those are microseconds."),
+    ),
+    "least-kernel": drill_key(
+        lambda p: p["launch"] * p["rate"],
+        "{{launch}} µs · {{rate}} TB/s = {{answer}} MB.",
+        Mistake("inverse", lambda p: p["rate"] / p["launch"], "Multiply the time by the rate."),
+    ),
+    "idle-share": drill_key(
+        lambda p: 100 * (1 - p["busy"] / p["step"]),
+        "1 − {{busy}} / {{step}} = {{answer}} %.",
+        Mistake("busy", lambda p: 100 * p["busy"] / p["step"], "That is the busy share."),
+        Mistake("of-busy", lambda p: 100 * (p["step"] / p["busy"] - 1), "That is a share of the busy time."),
+    ),
+    "compile-pays": drill_key(
+        lambda p: p["compile"] * 1000 / p["saved"],
+        "{{compile}} s / {{saved}} ms = {{answer}} steps.",
+        Mistake("units", lambda p: p["compile"] / p["saved"], "Seconds over milliseconds: convert one of them."),
+    ),
+    "padding-share": drill_key(
+        lambda p: 50 * (1 - 1 / p["longest"]),
+        "The mean length is half of the longest, so {{answer}} % is padding.",
+        Mistake("fraction", Times(0.01), "That is the fraction; a percentage is asked for."),
+    ),
 }

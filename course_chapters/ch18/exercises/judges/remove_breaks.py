@@ -30,7 +30,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("Ramp", "values:ramp", 2, [(params["steps"],), *((draw(2),) for _ in range(params["steps"] + 2))]),
         hidden("clip at other norms", "generality:clip", 0, [(torch.zeros(4), 2.0), (4 * draw(4), 2.0)]),
         hidden("kept_mean over NaN and infinity", "generality:mean", 1, [(bad, few), (bad, few & (bad > 0))]),
-        hidden("Ramp of one step", "generality:ramp", 2, [(1,), *((draw(2, 2),) for _ in range(3))]),
+        hidden("Ramp of one step", "values:ramp", 2, [(1,), *((draw(2, 2),) for _ in range(3))]),
     ]
 
 
@@ -64,11 +64,11 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 JUDGING = Judging(
     shares="values:clip 0.1, values:mean 0.1, values:ramp 0.1, cost:clip 0.15, cost:mean 0.15, cost:ramp 0.15, "
-    "generality:clip 0.05, generality:mean 0.15, generality:ramp 0.05",
+    "generality:clip 0.1, generality:mean 0.15",
     cases=_cases,
     verdicts=_verdicts,
-    why="A graph holds operations on tensors, and nothing that asks for their values. An `if` on a tensor, a boolean "
-    "index and `.item()` all ask. A Python number that the code reads becomes a constant of the graph, and "
+    why="A graph holds operations on tensors, and nothing that asks for their values. An `if` on a tensor and "
+    "`.item()` do. A Python number that the code reads becomes a constant of the graph, and "
     "a guard compares it in every call, so a counter compiles again each time until PyTorch gives up after eight.",
     pytorch="`torch.compile(fullgraph=True)` refuses a break, `TORCH_LOGS=graph_breaks,recompiles` tells why, and "
     "`torch._dynamo.explain(function)(*inputs)` counts.",
@@ -116,6 +116,12 @@ class Ramp(torch.nn.Module):
 # -     return x * (limit / x.norm()).clamp(max=1)
 # +     norm = x.norm()
 # +     return x * (limit / norm) if norm > limit else x
+# %% wrong: a branch for nothing kept => cost graph-break
+# ~ return torch.where(keep, x, 0).sum() / keep.sum().clamp(min=1)
+# ~~ ==> return x[keep].mean() if keep.any() else x.new_zeros(())
+# %% wrong: zero divided by zero => generality
+# > for a vector of zeros, zero was divided by zero.
+# ~ x * (limit / x.norm()).clamp(max=1) ==> x * torch.minimum(limit / x.norm(), 1 + 0 / x.norm())
 # %% wrong: a counter in the module => cost recompiled
 # ~ self.register_buffer("calls", torch.zeros(())) ==> self.calls = 0
 # ~ self.calls.add_(1) ==> self.calls += 1

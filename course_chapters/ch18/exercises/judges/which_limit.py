@@ -55,7 +55,7 @@ JUDGING = Judging(
         ],
         Column(part="tokens", unit="tokens", want=right[1], words=_words, rel=EXACT),
     ),
-    why="The device and the host work at the same time, so the longest of the three times counts, not their sum. "
+    why="Where the device and the host work at the same time, the longest of the three times counts, not their sum. "
     "Weights must be read however few tokens there are, so a wide product leaves the launch behind with a single token "
     "and is then limited by memory; a narrow one needs hundreds.",
     pytorch="`torch.profiler` shows the host's `cudaLaunchKernel` and the kernel that it started. A kernel that starts "
@@ -63,9 +63,13 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''import math
+from course_lib import params
 
 
 # %% right: worked
+host = params("which-limit").host  # leave as is: "ahead" of the device, or "blocking" until it has ended
+
+
 def limit(
     m: int, k: int, n: int, size: float, flops: float, bandwidth: float, launch: float
 ) -> tuple[float, str]:
@@ -74,6 +78,8 @@ def limit(
     moved = size * (m * k + k * n + m * n)
     times = {"launch": launch, "memory": moved / bandwidth, "compute": 2 * m * k * n / flops}
     word = max(times, key=times.get)
+    if host == "blocking":
+        return launch + max(times["memory"], times["compute"]), word
     return times[word], word
     ### END SOLUTION
 
@@ -90,8 +96,12 @@ def fewest_tokens(k: int, n: int, size: float, flops: float, bandwidth: float, l
 # ~ word = max(times, key=times.get) ==> word = next(each for each in times if times[each] == max(times.values()))
 # ~ max(1, math.floor(min(by_memory, by_compute)) + 1) ==> max(0, math.floor(min(by_memory, by_compute))) + 1
 # %% wrong: the times added => values
-# > the host prepares the next kernel while the device works, so the longest time counts, not the sum of all.
+# > bytes and FLOP pass at the same time: their times are not added.
+# ~ launch + max(times["memory"], times["compute"]), word ==> sum(times.values()), word
 # ~ times[word], word ==> sum(times.values()), word
+# %% wrong: the other host => values
+# > this is right for a host that launches the other way.
+# ~ host == "blocking" ==> host != "blocking"
 # %% wrong: one FLOP for multiply and add => values
 # > a multiplication and an addition are two FLOP.
 # ~ 2 * m * k * n / flops ==> m * k * n / flops

@@ -42,6 +42,7 @@ WIDGETS = {
     "15": 4,
     "16": 5,
     "17": 6,
+    "19": 4,
 }  # cells of a chapter with controls, at least
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text
 
@@ -74,6 +75,7 @@ ATTEMPTS = {
     "15": Attempt("exposed-seconds", "wall time less computing", "worked"),
     "16": Attempt("kv-cache-bytes", "query heads", "layer by layer, a float"),
     "17": Attempt("first-remedy", "one at a time", "worked"),
+    "19": Attempt("group-advantages", "the mean of all answers", "worked"),
 }
 
 

@@ -43,6 +43,7 @@ WIDGETS = {
     "16": 5,
     "17": 6,
     "18": 3,
+    "19": 4,
 }  # cells of a chapter with controls, at least
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text
 
@@ -76,6 +77,7 @@ ATTEMPTS = {
     "16": Attempt("kv-cache-bytes", "query heads", "layer by layer, a float"),
     "17": Attempt("first-remedy", "one at a time", "worked"),
     "18": Attempt("which-limit", "the times added", "without a dictionary"),
+    "19": Attempt("group-advantages", "the mean of all answers", "worked"),
 }
 
 

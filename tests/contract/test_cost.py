@@ -20,6 +20,7 @@ A_FEW_NUMBERS = (
     "clip-shards",
     "norm-on-mesh",
     "odd-replica",
+    "count-targets",
 )  # their bounds leave room: any list or gradient is far beyond them
 
 

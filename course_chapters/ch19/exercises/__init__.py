@@ -18,6 +18,7 @@ CARDS = gather(
     "repair-stale-cache",
     "repair-log-probs",
     "models-on-gpus",
+    "audit-post-training",
 )
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -13,7 +13,8 @@ SOURCES = ("areal-2025", "hybridflow-2024", "openrlhf-readme", "checkpoint-engin
 LARGE = Deployment(model="llama3-70b", device="H100 SXM", tp=8)
 JOB = post_plan.PostJob()
 FOUR = dict.fromkeys(("actor", "reference", "critic", "reward"), JOB.model)
-TRILLION_SHARE = 1e12 / 128  # bytes of a trillion fp8 weights on each of 128 GPUs, if they hold one copy together
+SENDING, RECEIVING = 256, 128  # GPUs of the published transfer, as the claim's text has them
+TRILLION_SHARE = 1e12 / RECEIVING  # bytes of a trillion fp8 weights on each of 128 GPUs, if they hold one copy together
 
 
 def _seconds(nbytes: float) -> str:
@@ -56,5 +57,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "generation_share": lambda: percent_text(facts.claim("generation-share").value, 2),
     "engine_sync": lambda: duration_text(facts.claim("checkpoint-engine-sync").value, 2),
     "transfer_sync": lambda: duration_text(facts.claim("weight-transfer-sync").value, 2),
+    "transfer_from": lambda: str(SENDING),
+    "transfer_to": lambda: str(RECEIVING),
     "transfer_rate": lambda: f"{TRILLION_SHARE / facts.claim('weight-transfer-sync').value / GB:.0f} GB/s",
 }

@@ -46,7 +46,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("three ranks", "values:weights", per_rank=ranks(1, 3, 2)),
         hidden("conversations beside each other", "values:weights", per_rank=ranks(4, 4, share=(1.0, 1.0))),
         hidden("a rank that has only padding", "generality:ranks", per_rank=(*ranks(2), padding)),
-        hidden("one rank", "generality:ranks", per_rank=ranks(3)),
+        hidden("one rank, and one row", "generality:ranks", per_rank=ranks(1)),
+        hidden("one rank without a row", "generality:ranks", per_rank=ranks(0)),
+        hidden("four ranks, one without a row", "generality:ranks", per_rank=ranks(2, 0, 1, 1)),
         hidden("five ranks, one without a row", "generality:ranks", per_rank=ranks(1, 0, 2, 1, 3)),
         hidden("nothing to learn on any rank", "generality:empty", per_rank=nothing),
         hidden("a conversation that fills its row", "generality:empty", per_rank=(full, *ranks(1))),
@@ -69,6 +71,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     sent = max(outcome.meter["bytes_sent"])
     told = f"a rank sends {sent:,} bytes; one number in one collective takes no more than {MOST}."
     wire = ("too-many-bytes", told) if sent > MOST else None
+    if len(outcome.value) > 1 and not sent:
+        wire = "no-bytes", "no rank sends anything, so no rank can know the tokens of the others."
     return judged(case, fault, ("cost", "bytes", wire))
 
 

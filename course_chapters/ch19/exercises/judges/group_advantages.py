@@ -36,6 +36,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     near = ([1e6, 1e6 + 1, 1e6 + 2, 0.0, 1e-6], [1, 1, 1, 2, 2])
     canceling = ([-1.0, 0.0, 1.0, -2.0, 2.0, 0.0], [6, 6, 6, 4, 4, 4])  # rewards of mean 0 among the others
     wide = _mixed(rng, [rng.randrange(1, 12) for _ in range(30)], (0.0, 0.0, 1.0))
+    mixed += [([1.0 - reward for reward in mixed[0][0]], mixed[0][1]), (mixed[0][0], sorted(mixed[0][1]))]
+    mixed += [([0.0] * 12, mixed[0][1])]
     cases = [shown("the example", "values:advantages", 0, [example]), shown("it", "values:useful", 1, [example])]
     for part, index in (("advantages", 0), ("useful", 1)):
         cases += [

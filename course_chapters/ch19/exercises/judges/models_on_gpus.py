@@ -51,6 +51,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         unseen(rng, "state", 0, "one model, one GPU, frozen ones", [([actor], 1), ([actor] + [reference] * 3, 7)]),
         generality("state", 0, "one number changes", each_changed(([actor, critic], 6), ([actor, reference], 5))),
         unseen(rng, "fewest", 1, "both sides of an exact fit", edges + lone),
+        generality(
+            "fewest", 1, "one number changes", each_changed(([actor], 80 * B, 12 * B), ([critic], 40 * B, 60 * B))
+        ),
         generality("cache", 2, "both sides of a full memory", tight),
         generality(
             "cache",

@@ -7,7 +7,7 @@ from typing import Any
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
 from course_grader.judging.per_row import Column, Series, shares, table
-from course_grader.judging.random_inputs import generality, plain
+from course_grader.judging.random_inputs import each_changed, generality, plain
 from course_grader.records import Case
 
 right = Worked("off-policy")
@@ -33,6 +33,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return _beside(rng, old, spread), old, _beside(rng, old, spread), advantage, clip, cap
 
     some = [row(0.3, 1.5), row(0.3, -0.7), row(0.6, 1.0, 0.1), row(0.6, -2.0, 0.4), row(0.05, 0.0)]
+    apart = each_changed((*some[0][:3], 1.0, 0.2, cap), (*some[1][:3], -1.0, 0.05, cap / 4))
+    changed = each_changed((logs, generator, cap), (some[0][1][:3], some[1][1][:3], cap / 4))
+    single = ([-0.5], [-1.0], [-1.2])
     odd = ([-1.0, nan, -1.0, -inf, -2.0], [-1.2, -1.0, -inf, -inf, nan], [-1.1, -1.0, -inf, -3.0, -2.0])
     broken = [(*odd, advantage, 0.2, cap) for advantage in (1.0, -1.0)]
     halves = [-math.log(2), -math.log(2)], [-math.log(4), -math.log(2)]  # ratios of 2 and 1: edges of the clip 1
@@ -48,8 +51,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("a right answer", "values:clipped", 2, [(logs, generator, 1.0, 0.2)]),
         plain("weights", 0, "other tokens", [(each[1], each[2], cap) for each in some]),
         plain("weights", 0, "around the cap", [(logs, edge, cap), (logs, logs, 1.0)]),
-        plain("losses", 1, "other tokens", some),
-        plain("clipped", 2, "other tokens", [(each[0], each[1], each[3], each[4]) for each in some]),
+        plain("weights", 0, "one token, and one argument changed", [(*single[:2], cap), *changed]),
+        plain("losses", 1, "other tokens", [*some, *apart, (*single, 1.0, 0.2, cap)]),
+        plain("clipped", 2, "other tokens", [(each[0], each[1], each[3], each[4]) for each in [*some, *apart]]),
+        plain("clipped", 2, "one token", [(*single[:2], 1.0, 0.2), (*single[:2], -1.0, 0.2)]),
         generality("weights", 0, "no number", [(each[1], each[2], cap) for each in broken]),
         generality(
             "weights", 0, "no tokens, an engine far away", [([], [], cap), ([-0.1, -900.0], [-900.0, -0.1], cap)]

@@ -7,6 +7,7 @@ trace without a GPU, PyTorch's innermost operations count as kernels, and there 
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping
@@ -108,6 +109,7 @@ def small_step(batch: int) -> Callable[[], object]:
 
 def profiled(step: Callable[[], object]) -> dict[str, Any]:
     """The trace of one call of `step` on this machine's CPU, as the profiler's file holds it."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler's library writes to the notebook
     from torch.profiler import ProfilerActivity, profile
 
     step()  # what is made on first use does not belong to a step

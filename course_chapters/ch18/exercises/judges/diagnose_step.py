@@ -97,6 +97,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("other steps", "generality:idle", 0, [(trace,) for trace in (*other, two_streams, *edges)]),
         hidden("other steps", "generality:cause", 1, [(trace, limit) for trace in (*other, two_streams)]),
         hidden("at the limits", "generality:cause", 1, [(trace, quarter) for trace in edges]),
+        hidden("one step, three limits", "generality:cause", 1, [(edges[0], each) for each in (0.2, quarter, 0.3)]),
     ]
 
 

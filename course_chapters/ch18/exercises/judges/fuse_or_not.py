@@ -42,13 +42,16 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     kept = _row("a=8 t=8 u=8 v=8", "t v", 3, "t pointwise a", "u pointwise t t", "v pointwise u a")
     product = _row("a=8 w=64 t=8 u=16 v=16", "v", 4, "t pointwise a", "u matmul t w", "v pointwise u u")
     lone = _row("a=8 t=8", "t", 1, "t matmul a")
+    other = ([("t", "matmul", ["a", "d"]), *late[0][1:]], *late[1:])  # the same tensors, and another first operation
+    cut = _row("a=8 b=8 c=8 d=8 t=24 u=32 v=8", "v", 3, "t pointwise a d", "u pointwise t b", "v pointwise u c")
     many = [_chain(rng, rng.randrange(3, 14), rng.randrange(2, 6)) for _ in range(12)]
     alone = [(*each[:3], [[op[0]] for op in each[0]]) for each in (*many[:4], kept, twice)]
+    pair = [(each[0], *late[1:3], [["t"], ["u", "v"]]) for each in (late, ([*late[0][:2], ("v", "pointwise", ["u"])],))]
     best = [(*each[:3], right[1](*each)) for each in (*known, *many)]
     return [
         shown("bytes of a chain", "values:traffic", 0, [(*each[:3], right[1](*each)) for each in known]),
         shown("kernels of a chain", "values:kernels", 1, [*known, late, twice]),
-        hidden("bytes of other kernels", "values:traffic", 0, alone),
+        hidden("bytes of other kernels", "values:traffic", 0, [*alone, *pair]),
         hidden("short chains", "values:kernels", 1, [lone, kept, product]),
         hidden(
             "bytes of other chains",
@@ -56,7 +59,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
             0,
             [*best, *[(*each[:3], right[1](*each)) for each in (kept, late)]],
         ),
-        hidden("drawn chains", "generality:kernels", 1, many),
+        hidden("drawn chains", "generality:kernels", 1, [*many, late, other, cut, (*cut[:2], ["u", "v"], 3)]),
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Fault, Judging, Params, Worked, judged
+from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import tensor_fault
 from course_grader.records import Case, Outcome, Verdict
@@ -43,6 +43,9 @@ def _eager(case: Case) -> list[Any]:
 def _values_fault(case: Case, got: Any) -> Fault | None:
     if got == NOT_ANSWERED:
         return "not-answered", f"{case.name}: this one is not answered yet."
+    calls = len(case.args[1]) - (case.args[0] == 2)
+    if type(got) not in (list, tuple) or list(map(type, got)) != [list, int, str] or len(got[0]) != calls:
+        return "wrong-shape", f"{case.name}: expected a tensor for each of {calls} calls; got {describe(got)}."
     for call, (mine, want) in enumerate(zip(got[0], _eager(case), strict=True), 1):
         if fault := tensor_fault(f"{case.name}, call {call}", mine, want, rel=1e-5):
             return fault

@@ -44,8 +44,19 @@ def _eager(case: Case) -> list[dict[str, Tensor]]:
     return found
 
 
+def _is_seen(seen: Any, count: int) -> bool:
+    """Whether this is what the probe saw of so many batches."""
+    if type(seen) is not dict or {type(seen.get(name)) for name in ("captures", "steps")} != {int}:
+        return False
+    return all(type(seen.get(name)) is list and len(seen[name]) == count for name in ("found", "given")) and all(
+        type(each) is dict for each in seen["given"]
+    )
+
+
 def _values_fault(case: Case, seen: Any) -> Fault | None:
     wants = _eager(case)
+    if not _is_seen(seen, len(wants)):
+        return "wrong-shape", f"{case.name}: expected a dictionary of tensors for each batch; got {describe(seen)}."
     for call, (got, want) in enumerate(zip(seen["found"], wants, strict=True), 1):
         where = f"{case.name}, batch {call}"
         if type(got) is not dict or got.keys() != want.keys():
@@ -69,7 +80,8 @@ def _cost_fault(case: Case, seen: Any) -> Fault | None:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _values_fault(case, outcome.value), ("cost", "replays", _cost_fault(case, outcome.value)))
+    fault = _values_fault(case, outcome.value)
+    return judged(case, fault, *([] if fault else [("cost", "replays", _cost_fault(case, outcome.value))]))
 
 
 JUDGING = Judging(

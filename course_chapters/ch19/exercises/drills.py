@@ -6,67 +6,64 @@ _drill = of_chapter("19")
 
 DRILLS = (
     _drill(
-        "lora-parameters",
-        "A matrix of {{wide:int}} × {{high:int}} gets LoRA adapters of rank {{rank}}. How many parameters do the two "
-        "adapters have?",
-        "parameters",
-        {"wide": 4096, "high": 14336, "rank": 16},
-        pick(wide=(2048, 4096, 8192), high=(4096, 14336, 28672), rank=(4, 8, 16, 64)),
+        "adapter-numbers",
+        "A matrix of {{out:int}} × {{wide:int}} gets LoRA of rank {{rank}}: how many numbers are trained?",
+        "a plain number",
+        {"out": 4096, "wide": 4096, "rank": 16},
+        pick(out=(1024, 4096, 8192), wide=(4096, 5120, 14336), rank=(4, 8, 16, 32)),
     ),
     _drill(
-        "group-advantage",
-        "A group has {{size}} answers, and {{good}} of them have reward 1, the others 0. What is the advantage of a good "
-        "one, without division by the standard deviation?",
-        "of reward",
-        {"size": 8, "good": 2},
-        pick(size=(8, 16, 32), good=(1, 2, 3, 5)),
+        "rows-of-b",
+        "The outputs of a {{out:int}} × 4,096 matrix are divided by {{tp}} ranks, LoRA of rank {{rank}}: how many "
+        "numbers of B has a rank?",
+        "a plain number",
+        {"out": 4096, "tp": 4, "rank": 16},
+        pick(out=(4096, 8192, 14336), tp=(2, 4, 8), rank=(8, 16, 32)),
     ),
     _drill(
-        "sync-seconds",
-        "A generator replica of {{tp}} GPUs takes {{params:count}} new weights of 2 bytes. Each GPU receives its part at "
-        "{{rate}} GB/s. How long does the sync take at least?",
-        "seconds",
-        {"tp": 8, "params": 70e9, "rate": 50},
-        pick(tp=(2, 4, 8), params=(8e9, 32e9, 70e9), rate=(25, 50, 100)),
+        "centered-advantage",
+        "{{right}} of {{group}} answers get reward 1, the others 0. What is a right answer's advantage before the "
+        "division by the standard deviation?",
+        "a plain number",
+        {"right": 2, "group": 8},
+        pick(right=(1, 2, 3), group=(8, 16, 20)),
     ),
     _drill(
-        "frozen-bytes",
-        "A reference of {{params:count}} parameters in bf16 is sharded over {{gpus}} GPUs. How many GB does each of them "
-        "hold?",
-        "GB",
-        {"params": 8e9, "gpus": 8},
-        pick(params=(8e9, 14e9, 70e9), gpus=(4, 8, 16, 64)),
+        "scaled-advantage",
+        "{{right}} of {{group}} answers get reward 1, the others 0. What is a right answer's advantage over the "
+        "standard deviation (over n)?",
+        "a plain number",
+        {"right": 2, "group": 8},
+        pick(right=(1, 2, 4), group=(8, 12, 16)),
     ),
     _drill(
-        "tail-idle",
-        "Each GPU generates one rollout. The mean length is {{mean:int}} tokens, the longest {{most:int}}. Which percentage "
-        "of the time until the longest ends is idle?",
-        "percent",
-        {"mean": 2000, "most": 16000},
-        pick(mean=(1000, 2000, 3000), most=(8000, 16000, 32000)),
+        "clipped-loss",
+        "A token's ratio is {{ratio}}, its advantage {{worth}}, the clip ± 0.2. What is its loss?",
+        "a plain number",
+        {"ratio": 1.5, "worth": 2},
+        pick(ratio=(1.4, 1.5, 1.8, 2.5), worth=(1, 2, 3)),
     ),
     _drill(
-        "rollouts-ahead",
-        "Batches have {{batch}} rollouts, the trainer has version {{version}}, and rollouts may be {{bound}} versions old. "
-        "How many rollouts may have started in all?",
-        "rollouts",
-        {"batch": 64, "version": 5, "bound": 2},
-        pick(batch=(32, 64, 128), version=(3, 5, 9), bound=(1, 2, 4)),
+        "third-estimator",
+        "log π − log π_ref of a drawn token is {{gap}}. What is k3?",
+        "a plain number",
+        {"gap": 0.5},
+        pick(gap=(0.4, 0.5, 1.0, 1.5, -0.5, -1.0)),
     ),
     _drill(
-        "one-step-off",
-        "Generating a batch takes {{generate}} s, training on it {{train}} s, on GPUs of their own. How long does a step "
-        "take one step off?",
-        "seconds",
-        {"generate": 60, "train": 45},
-        pick(generate=(30, 60, 90), train=(20, 45, 75)),
+        "capped-weight",
+        "A token has probability {{trainer}} in the trainer and {{generator}} in the generator, same weights, cap 2. "
+        "What is its weight?",
+        "a plain number",
+        {"trainer": 0.3, "generator": 0.4},
+        pick(trainer=(0.2, 0.3, 0.36), generator=(0.24, 0.4, 0.5)),
     ),
     _drill(
-        "generation-speedup",
-        "Generation takes {{share}} % of a synchronous step and becomes {{times}} times as fast. How many times as fast is "
-        "the step?",
-        "times",
-        {"share": 80, "times": 4},
-        pick(share=(60, 70, 80, 90), times=(2, 3, 4, 8)),
+        "token-weight",
+        "{{ranks}} ranks have {{tokens:int}} targets in all, and DDP averages gradients. By what is each rank's sum of "
+        "losses multiplied?",
+        "a plain number",
+        {"ranks": 4, "tokens": 1000},
+        pick(ranks=(2, 4, 8), tokens=(500, 1000, 4000)),
     ),
 )

@@ -1,52 +1,61 @@
 """Answers to chapter 19's drills."""
 
+import math
+
 from course_grader.judging import Mistake, Times, drill_key
-from course_lib.estimate.units import GB
 
 DRILLS = {
-    "lora-parameters": drill_key(
-        lambda p: p["rank"] * (p["wide"] + p["high"]),
-        "{{rank}} · ({{wide:int}} + {{high:int}}) = {{answer}}.",
-        Mistake("whole", lambda p: p["wide"] * p["high"], "That is the whole matrix."),
-        Mistake("one-adapter", lambda p: p["rank"] * p["wide"], "That is one of the two adapters."),
+    "adapter-numbers": drill_key(
+        lambda p: p["rank"] * (p["out"] + p["wide"]),
+        "{{rank}} · ({{out:int}} + {{wide:int}}) = {{answer:int}}.",
+        Mistake("whole", lambda p: p["out"] * p["wide"], "That is the frozen matrix."),
+        Mistake("one-factor", lambda p: p["rank"] * p["wide"], "That is A alone."),
+        rel=1e-6,
     ),
-    "group-advantage": drill_key(
-        lambda p: 1 - p["good"] / p["size"],
-        "1 − {{good}} / {{size}} = {{answer}}.",
-        Mistake("mean", lambda p: p["good"] / p["size"], "That is the mean of the group; subtract it from the reward."),
+    "rows-of-b": drill_key(
+        lambda p: p["rank"] * p["out"] / p["tp"],
+        "{{rank}} · {{out:int}} / {{tp}} = {{answer:int}}.",
+        Mistake("whole", Times(lambda p: p["tp"]), "B is divided with the outputs."),
+        rel=1e-6,
     ),
-    "sync-seconds": drill_key(
-        lambda p: 2 * p["params"] / p["tp"] / (p["rate"] * GB),
-        "2 · {{params:count}} bytes / {{tp}} / ({{rate}} GB/s) = {{answer}} s.",
-        Mistake("whole-model", Times(lambda p: p["tp"]), "Each GPU receives only its part."),
-        Mistake("one-byte", Times(0.5), "A weight has 2 bytes."),
+    "centered-advantage": drill_key(
+        lambda p: 1 - p["right"] / p["group"],
+        "1 − {{right}} / {{group}} = {{answer}}.",
+        Mistake("mean", lambda p: p["right"] / p["group"], "That is the mean reward."),
+        rel=0.01,
     ),
-    "frozen-bytes": drill_key(
-        lambda p: 2 * p["params"] / p["gpus"] / GB,
-        "2 · {{params:count}} bytes / {{gpus}} = {{answer}} GB.",
-        Mistake("trained", Times(8), "A frozen model has no gradients and no optimizer state."),
-        Mistake("not-sharded", Times(lambda p: p["gpus"]), "That is the whole reference."),
+    "scaled-advantage": drill_key(
+        lambda p: math.sqrt((p["group"] - p["right"]) / p["right"]),
+        "(1 − m) / √(m (1 − m)) with m = {{right}} / {{group}} is {{answer}}.",
+        Mistake("centered", lambda p: 1 - p["right"] / p["group"], "Divide by the standard deviation, too."),
+        rel=0.01,
     ),
-    "tail-idle": drill_key(
-        lambda p: 100 * (1 - p["mean"] / p["most"]),
-        "1 − {{mean:int}} / {{most:int}} = {{answer}} %.",
-        Mistake("busy", lambda p: 100 * p["mean"] / p["most"], "That is the busy share."),
+    "clipped-loss": drill_key(
+        lambda p: -1.2 * p["worth"],
+        "−min({{ratio}}, 1.2) · {{worth}} = {{answer}}.",
+        Mistake("not-clipped", lambda p: -p["ratio"] * p["worth"], "The ratio is above the clip."),
+        Mistake("a-gain", Times(-1), "A loss falls where the gain rises."),
+        rel=0.01,
     ),
-    "rollouts-ahead": drill_key(
-        lambda p: (p["version"] + p["bound"] + 1) * p["batch"],
-        "({{version}} + {{bound}} + 1) · {{batch}} = {{answer}}.",
+    "third-estimator": drill_key(
+        lambda p: math.exp(-p["gap"]) - 1 + p["gap"],
+        "exp(−d) − 1 + d with d = {{gap}} is {{answer}}.",
+        Mistake("first", lambda p: p["gap"], "That is k1."),
+        Mistake("second", lambda p: p["gap"] ** 2 / 2, "That is k2."),
+        rel=0.01,
+    ),
+    "capped-weight": drill_key(
+        lambda p: min(p["trainer"] / p["generator"], 2),
+        "{{trainer}} / {{generator}} = {{answer}}, which is below the cap.",
         Mistake(
-            "batch-less", lambda p: (p["version"] + p["bound"]) * p["batch"], "Versions count from 0: one batch more."
+            "other-way", lambda p: p["generator"] / p["trainer"], "The generator drew it: divide by its probability."
         ),
+        rel=0.01,
     ),
-    "one-step-off": drill_key(
-        lambda p: max(p["generate"], p["train"]),
-        "max({{generate}}, {{train}}) = {{answer}} s.",
-        Mistake("in-turn", lambda p: p["generate"] + p["train"], "Both sides work at the same time."),
-    ),
-    "generation-speedup": drill_key(
-        lambda p: 1 / (1 - p["share"] / 100 + p["share"] / 100 / p["times"]),
-        "1 / (1 − {{share}} % + {{share}} % / {{times}}) = {{answer}}.",
-        Mistake("all-of-it", lambda p: p["times"], "The rest of the step takes as long as before."),
+    "token-weight": drill_key(
+        lambda p: p["ranks"] / p["tokens"],
+        "{{ranks}} / {{tokens:int}} = {{answer}}.",
+        Mistake("no-ranks", lambda p: 1 / p["tokens"], "DDP divides by the number of ranks once more."),
+        rel=0.01,
     ),
 }

@@ -38,7 +38,7 @@ DRILLS = (
     ),
     _drill(
         "clipped-loss",
-        "A token's ratio is {{ratio}}, its advantage {{worth}}, the clip ± 0.2. What is its loss?",
+        "A token's ratio is {{ratio}}, its advantage {{worth}}, the clip ± 0.2. What is minus its loss?",
         "a plain number",
         {"ratio": 1.5, "worth": 2},
         pick(ratio=(1.4, 1.5, 1.8, 2.5), worth=(1, 2, 3)),

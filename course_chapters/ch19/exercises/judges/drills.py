@@ -31,10 +31,9 @@ DRILLS = {
         rel=0.01,
     ),
     "clipped-loss": drill_key(
-        lambda p: -1.2 * p["worth"],
-        "−min({{ratio}}, 1.2) · {{worth}} = {{answer}}.",
-        Mistake("not-clipped", lambda p: -p["ratio"] * p["worth"], "The ratio is above the clip."),
-        Mistake("a-gain", Times(-1), "A loss falls where the gain rises."),
+        lambda p: 1.2 * p["worth"],
+        "min({{ratio}}, 1.2) · {{worth}} = {{answer}}.",
+        Mistake("not-clipped", lambda p: p["ratio"] * p["worth"], "The ratio is above the clip."),
         rel=0.01,
     ),
     "third-estimator": drill_key(

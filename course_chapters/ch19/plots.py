@@ -65,14 +65,14 @@ def draw_clip(clip: float = 0.2, sign: str = "right") -> Picture:
     old, seen = torch.zeros_like(new), torch.ones_like(new, dtype=torch.bool)
     loss = policy.clipped_losses(new, old, worth.expand(len(new)), seen, clip)[:, 0]
     slope = policy.loss_gradient(new, old, new, worth.expand(len(new)), seen, clip=clip)[:, 0]
-    figure, axes = style.new(2.9, right=1.6)
+    figure, axes = style.new(2.9)
     axes.plot(RATIOS, loss, color=palette.BLUE, linewidth=2, label="loss")
     axes.plot(RATIOS, slope, color=palette.VERMILION, linewidth=1.6, linestyle="--", label="gradient by log p")
     for edge in (1 - clip, 1 + clip):
         axes.axvline(edge, color=style.SOFT, linewidth=0.8)
     axes.set_ylim(-2.2, 2.2)
     style.dress(axes, f"one token of a {sign} answer", "ratio of probabilities, new over old", "value", grid="y")
-    axes.legend(frameon=False, fontsize=style.SMALL, loc="upper center", ncol=2, labelcolor=style.INK)
+    axes.legend(frameon=False, fontsize=style.SMALL, loc="upper right", ncol=2, labelcolor=style.INK)
     flat = [ratio for ratio, each in zip(RATIOS, slope, strict=True) if each == 0]
     figure.alt = (
         f"Loss of a token with advantage {worth[0]:+.0f} over its ratio from {RATIOS[0]:.1f} to {RATIOS[-1]:.0f}, clip "

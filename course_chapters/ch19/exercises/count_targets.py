@@ -24,7 +24,7 @@ together learn from the mean over **all tokens that the assistant wrote**. Write
   After the backward pass, the trainer takes {{rule}}; the result must be the gradient of the mean.
 - If no rank has a token to learn, all weights are 0. Ranks can have different numbers of rows.
 - **Budget:** one collective of one number.""",
-    **Worth(points=6, minutes=10, difficulty=3, importance=5),
+    **Worth(points=6, minutes=5, difficulty=3, importance=5),
     hints=(
         "Rank 0 has 3 tokens to learn, rank 1 has 300. How should a token of rank 0 weigh against one of rank 1?",
         "Compare `ids[:, 1:]` with `ids[:, :-1]`. Which number of which ranks is in the denominator, and what does the "

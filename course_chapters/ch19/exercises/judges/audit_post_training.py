@@ -10,7 +10,7 @@ JUDGING = audit(
     CAUSES,
     why="""780 GB are 12 bytes per parameter: 16-bit weights and gradients, and two fp32 moments. Full precision takes
 16. QLoRA stores the weights in a quarter of their bytes; its larger gain is that frozen weights have neither gradients
-nor moments.""",
+nor moments. PPO takes 16 FLOPs per parameter and token, GRPO 10: the frozen models compute, too.""",
     pytorch="`torch.cuda.max_memory_allocated()` measures what a recipe really needs.",
 )
 
@@ -23,6 +23,7 @@ def audit_post_training() -> dict[str, tuple[float, str, str]]:
         "finetune-65b-fp32": (65 * (4 + 4 + 8), "wrong", "16-bit recipe"),
         "weights-65b": (65 * 2, *right),
         "qlora-less": (780 / 48, "wrong", "weights alone"),
+        "grpo-halves": ((6 + 6 + 2 + 2) / (6 + 2 + 2), "wrong", "trained models alone"),
         "sync-30x": (10 * 60 / 20, *right),
         "lora-18m": (175_000 / 10_000, *right),
         "gradients-7b": (7 * 4, *right),
@@ -39,6 +40,9 @@ def audit_post_training() -> dict[str, tuple[float, str, str]]:
 # %% wrong: a quarter => values as-printed
 # > compare all the memory of 16-bit finetuning with the GPU's.
 # ~ 780 / 48 ==> 4
+# %% wrong: trained models alone => values as-printed
+# > the reference and the reward model compute a forward pass each.
+# ~ (6 + 6 + 2 + 2) / (6 + 2 + 2) ==> (6 + 6) / 6
 # %% wrong: fp16 gradients => values
 # > the gradients are in fp32: 4 bytes each.
 # ~ 7 * 4 ==> 7 * 2

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.mistakes import Fault, Wrong
 from course_grader.judging.ranks import UNKIND
 from course_grader.judging.tensors import tensor_fault
@@ -40,6 +40,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     nothing = tuple((ids, torch.zeros_like(learned)) for ids, learned in ranks(2, 1))
     full = torch.zeros(1, room, dtype=torch.long), torch.ones(1, room, dtype=torch.bool)
+    tiny = torch.zeros(1, 1, dtype=torch.long), torch.ones(1, 1, dtype=torch.bool)
     padding = torch.full((2, room), -1), torch.ones(2, room, dtype=torch.bool)
     return [
         shown("two ranks", "values:weights", per_rank=ranks(2, 2)),
@@ -51,6 +52,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("four ranks, one without a row", "generality:ranks", per_rank=ranks(2, 0, 1, 1)),
         hidden("five ranks, one without a row", "generality:ranks", per_rank=ranks(1, 0, 2, 1, 3)),
         hidden("nothing to learn on any rank", "generality:empty", per_rank=nothing),
+        *(
+            hidden(
+                f"a row of one position, {ranks_text(k)}", "generality:empty", per_rank=(tiny, *ranks(*[1] * (k - 1)))
+            )
+            for k in (1, 2, 3)
+        ),
         hidden("a conversation that fills its row", "generality:empty", per_rank=(full, *ranks(1))),
         *under(UNKIND, "three ranks", "protocol:safe", lambda: ranks(2, 1, 2)),
     ]

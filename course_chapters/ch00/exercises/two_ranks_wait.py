@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import PerRank, Tensor
@@ -12,7 +11,7 @@ PAIRINGS: Mapping[str, str] = {
 }
 
 
-def _vary_pairs(rng: random.Random) -> Mapping[str, Any]:
+def _vary_pairs(rng: random.Random) -> Mapping[str, object]:
     pairing = rng.choice(("mirrored", "halves"))
     return {"pairing": pairing, "pairs": PAIRINGS[pairing], "numbers": rng.randrange(4, 10)}
 

@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
 from course_grader.exercises import Card, Worth
@@ -20,7 +19,7 @@ _ASKED = {
 }
 
 
-def _point_variant(draw: random.Random) -> Mapping[str, Any]:
+def _point_variant(draw: random.Random) -> Mapping[str, object]:
     return {
         **peak_of(draw.choice(DEVICES)),
         "asked": "slope",

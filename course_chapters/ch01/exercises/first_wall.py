@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -12,7 +11,7 @@ WALLS = ("memory", "compute", "deadline")
 FIXES = ("nothing", "shard state", "longer deadline", "more GPUs")
 
 
-def _wall_variant(draw: random.Random) -> Mapping[str, Any]:
+def _wall_variant(draw: random.Random) -> Mapping[str, object]:
     return {
         "convention": (convention := draw.choice("BCE")),
         "bytes_per_param": int(memory.CONVENTIONS[convention].bytes_per_param),

@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_chapters.ch01.exercises.shared import peak_of
 from course_grader.exercises import Card, Worth
@@ -14,11 +13,11 @@ _SCOPES = {
 }
 
 
-def _scope(name: str) -> dict[str, Any]:
+def _scope(name: str) -> dict[str, object]:
     return {"scope": name, **dict(zip(("batch_of", "peak", "likeness"), _SCOPES[name], strict=True))}
 
 
-def _bug_variant(draw: random.Random) -> Mapping[str, Any]:
+def _bug_variant(draw: random.Random) -> Mapping[str, object]:
     return {
         **_scope("each"),
         "gpus": draw.choice((8, 32, 64)),

@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -9,7 +8,7 @@ from course_grader.exercises.snippets import CLOSE
 from course_lib.estimate import facts
 
 
-def _spent(kind: str, usd: float, price: float) -> dict[str, Any]:
+def _spent(kind: str, usd: float, price: float) -> dict[str, object]:
     """The parameters that say what was spent, in dollars or in GPU-hours."""
     hours = usd / price
     spent, words, unit = {
@@ -19,7 +18,7 @@ def _spent(kind: str, usd: float, price: float) -> dict[str, Any]:
     return {"spent_in": kind, "spent": spent, "usd_per_hour": price, "spent_words": words, "spent_unit": unit}
 
 
-def _waste_variant(draw: random.Random) -> Mapping[str, Any]:
+def _waste_variant(draw: random.Random) -> Mapping[str, object]:
     return {
         **_spent("GPU-hours", draw.choice((6e6, 8e6, 12e6, 20e6)), draw.choice((1.5, 2.0, 2.5, 4.0))),
         "mfu": draw.choice((0.28, 0.3, 0.32, 0.38)),

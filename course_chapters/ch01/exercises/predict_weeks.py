@@ -1,13 +1,12 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
 
 
-def _weeks_variant(draw: random.Random) -> Mapping[str, Any]:
+def _weeks_variant(draw: random.Random) -> Mapping[str, object]:
     return {
         **peak_of(draw.choice(DEVICES)),
         "params": draw.choice((32e9, 65e9, 110e9)),

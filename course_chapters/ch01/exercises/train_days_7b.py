@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
 from course_grader.exercises import Card, Worth
@@ -9,7 +8,7 @@ from course_grader.exercises.result_schema import Number, Rows
 from course_grader.exercises.snippets import CLOSE
 
 
-def _days_variant(draw: random.Random) -> Mapping[str, Any]:
+def _days_variant(draw: random.Random) -> Mapping[str, object]:
     return {
         **peak_of(draw.choice(DEVICES)),
         "params": draw.choice((3e9, 7e9, 8e9, 13e9)),

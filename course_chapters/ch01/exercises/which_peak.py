@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -9,7 +8,7 @@ from course_grader.exercises.snippets import CLOSE
 from course_lib.estimate import facts
 
 
-def _peak_variant(draw: random.Random) -> Mapping[str, Any]:
+def _peak_variant(draw: random.Random) -> Mapping[str, object]:
     gpus = draw.choice((4, 8))
     return {
         "params": draw.choice((65e9, 130e9, 280e9, 530e9)),

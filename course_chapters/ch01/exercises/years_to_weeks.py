@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
 from course_grader.exercises import Card, Worth
@@ -20,11 +19,11 @@ _LAWS = {
 }
 
 
-def _law(name: str, keep: float) -> dict[str, Any]:
+def _law(name: str, keep: float) -> dict[str, object]:
     return {"law": name, "rule": _LAWS[name], "keep": keep}
 
 
-def _plan_variant(draw: random.Random) -> Mapping[str, Any]:
+def _plan_variant(draw: random.Random) -> Mapping[str, object]:
     return {
         **peak_of(draw.choice([each for each in DEVICES if "A100" not in each])),  # no number of those is enough
         **_law("serial", draw.choice((0.9996, 0.9997, 0.9998))),

@@ -1,5 +1,4 @@
 import random
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -29,7 +28,7 @@ def uneven(draw: random.Random, layers: int) -> tuple[list[int], list[int]]:
     return inputs, inner
 
 
-def _cuts(inputs: list[int], inner: list[int]) -> dict[str, Any]:
+def _cuts(inputs: list[int], inner: list[int]) -> dict[str, object]:
     table = [f"| {name} | {' | '.join(map(str, values))} |" for name, values in (("input", inputs), ("inside", inner))]
     head = f"| layer | {' | '.join(str(index) for index in range(len(inputs)))} |"
     return {

@@ -60,7 +60,7 @@ def saved_rows(
     ffn: int = 512,
     attention: str = "fused",
     dtype: str = "float32",
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """The tensors that autograd saved during one forward pass of a block, in order, one dictionary each.
 
     "group" is the part of the block, "storage" a number that two tensors share if they share memory, "nbytes" the
@@ -140,7 +140,7 @@ class Segment(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList((Layer if streams == 1 else Pair)(width, dropout) for _ in range(depth))
 
-    def forward(self, *streams: Tensor) -> Any:
+    def forward(self, *streams: Tensor) -> object:
         """All layers."""
         for layer in self.layers:
             out = layer(*streams)

@@ -1,5 +1,3 @@
-from typing import Any
-
 from course_chapters.ch02.exercises.shared import shape_of
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -11,7 +9,7 @@ _BIASES = {
 }
 
 
-def _count(model: str, biases: str) -> dict[str, Any]:
+def _count(model: str, biases: str) -> dict[str, object]:
     shape = shape_of(model)
     stated = {"model": model, "shape": shape, "shape_words": str(shape)}
     return {**stated, "biases": biases, "biases_words": _BIASES[biases]}

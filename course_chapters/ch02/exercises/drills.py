@@ -1,7 +1,5 @@
 """One-line questions of chapter 02, with new numbers every time."""
 
-from typing import Any
-
 from course_chapters.ch02.exercises.shared import shape_of
 from course_grader.exercises import Vary
 from course_grader.exercises.drilling import asking, pick
@@ -11,11 +9,11 @@ SIZES = (3e9, 7e9, 13e9, 34e9, 70e9, 180e9, 405e9)
 DEVICES = ("A100 SXM 40GB", "A100 SXM 80GB", "H100 SXM", "H200 SXM", "B200 SXM")
 
 
-def _device(name: str) -> dict[str, Any]:
+def _device(name: str) -> dict[str, object]:
     return {"device": name, "memory": float(facts.device(name).memory)}
 
 
-def _model(name: str) -> dict[str, Any]:
+def _model(name: str) -> dict[str, object]:
     shape = shape_of(name)
     return {
         "model": name,

@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -21,14 +20,14 @@ def job(params: float, activations: float, work: float) -> dict[str, float]:
     return {**state, "activations": activations, "work": work}
 
 
-def _spike(between: str, params: float, activations: float, work: float, memory: float) -> dict[str, Any]:
+def _spike(between: str, params: float, activations: float, work: float, memory: float) -> dict[str, object]:
     one = job(params, activations, work)
     named = {f"{name}_bytes": value for name, value in one.items()}
     stated = {"job": one, "memory": memory, "params": params, **named}
     return {"grads_between": between, "between_words": _BETWEEN[between], **stated}
 
 
-def _spike_variant(draw: random.Random) -> Mapping[str, Any]:
+def _spike_variant(draw: random.Random) -> Mapping[str, object]:
     params, activations = draw.choice((1.5e9, 2e9, 3e9)), draw.choice((26, 30)) * GB
     second = 16 * params + activations  # bytes at the end of the second forward pass
     return _spike("zeroed", params, activations, draw.choice((1.5, 2.0)) * GB, second - draw.choice((1, 2)) * GB)

@@ -1,11 +1,9 @@
-from typing import Any
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
 from course_lib.estimate import facts
 
 
-def _predict(model: str, seq: int) -> dict[str, Any]:
+def _predict(model: str, seq: int) -> dict[str, object]:
     one = facts.model(model)
     sizes = {"params": float(one.params), "hidden": int(one.hidden), "layers": int(one.layers)}
     return {"model": model, "seq": seq, **sizes}

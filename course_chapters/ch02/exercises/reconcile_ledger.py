@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -12,12 +11,12 @@ _ATTENTION = {
 }
 
 
-def _block(attention: str, hidden: int, heads: int, ffn: int) -> dict[str, Any]:
+def _block(attention: str, hidden: int, heads: int, ffn: int) -> dict[str, object]:
     sizes = {"batch": 3, "seq": 48, "hidden": hidden, "heads": heads, "ffn": ffn}
     return {"attention": attention, "attention_words": _ATTENTION[attention], **sizes}
 
 
-def _variant(draw: random.Random) -> Mapping[str, Any]:
+def _variant(draw: random.Random) -> Mapping[str, object]:
     heads, hidden = draw.choice(((6, 192), (8, 256), (4, 256), (6, 384), (3, 192), (2, 160)))
     return _block("by hand", hidden, heads, 4 * hidden)
 

@@ -13,17 +13,17 @@ BUCKETS = ("weights", "grads", "main_grads", "master", "moments")
 
 def plan(
     weights: str, grads: str, main_grads: str | None, master: str | None, optimizer: str, moments: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Who keeps what in which type, as an exercise states it."""
     kept = (weights, grads, main_grads, master, optimizer, moments)
     return dict(zip((*BUCKETS[:-1], "optimizer", "moments"), kept, strict=True))
 
 
-def _state(size: float, device: str, chosen: dict[str, Any]) -> dict[str, Any]:
+def _state(size: float, device: str, chosen: dict[str, Any]) -> dict[str, object]:
     return {"size": size, "device": device, "memory": memory_of(device), "plan": chosen, "plan_words": str(chosen)}
 
 
-def _state_variant(draw: random.Random) -> Mapping[str, Any]:
+def _state_variant(draw: random.Random) -> Mapping[str, object]:
     half = draw.choice(("bf16", "fp16"))  # the plan shown is always one of sixteen bytes: what else there is, is unseen
     return _state(
         draw.choice((8e9, 13e9, 32e9, 120e9, 405e9)),

@@ -1,5 +1,3 @@
-from typing import Any
-
 from course_chapters.ch02.exercises.probes import checkpointing
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Maybe, Number, Tensor
@@ -22,7 +20,7 @@ _STREAMS = {
 }
 
 
-def _net(streams: int, depths: list[int]) -> dict[str, Any]:
+def _net(streams: int, depths: list[int]) -> dict[str, object]:
     return {"streams": streams, **_STREAMS[streams], "depths": depths, "segments": len(depths), "layers": sum(depths)}
 
 

@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -18,7 +17,7 @@ def points(
     return sizes, [(alpha + size / bandwidth) * (1 + draw.uniform(-noise, noise)) for size in sizes]
 
 
-def _alpha_params(draw: random.Random, small: tuple[float, float], large: tuple[float, float]) -> dict[str, Any]:
+def _alpha_params(draw: random.Random, small: tuple[float, float], large: tuple[float, float]) -> dict[str, object]:
     sizes, seconds = points(draw, *small)
     return {
         "sizes": sizes,
@@ -30,7 +29,7 @@ def _alpha_params(draw: random.Random, small: tuple[float, float], large: tuple[
     }
 
 
-def _alpha_variant(draw: random.Random) -> Mapping[str, Any]:
+def _alpha_variant(draw: random.Random) -> Mapping[str, object]:
     small = draw.choice((3e-6, 4e-6, 6e-6)), draw.choice((6 * GB, 8 * GB, 12 * GB))
     return _alpha_params(draw, small, (draw.choice((15e-6, 25e-6, 30e-6)), draw.choice((36 * GB, 42 * GB, 48 * GB))))
 

@@ -1,5 +1,3 @@
-from typing import Any
-
 from course_chapters.ch03.exercises.shared import OTHERS
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -7,7 +5,7 @@ from course_grader.exercises.result_schema import ListOf, Number, Rows, TupleOf
 from course_grader.exercises.snippets import CLOSE, dense_flops, memory_of
 
 
-def _cluster(device: str, *counts: int) -> dict[str, Any]:
+def _cluster(device: str, *counts: int) -> dict[str, object]:
     names = ("GPUs in a server", "servers in a rack", "racks in a pod", "pods in the cluster")
     words = ", ".join(f"{count} {name}" for count, name in zip(counts, names, strict=True))
     sheet = {"device": device, "memory": memory_of(device), "flops": dense_flops(device)}

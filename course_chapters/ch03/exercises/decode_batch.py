@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_chapters.ch03.exercises.shared import rates
 from course_grader.exercises import Card, Worth
@@ -16,7 +15,7 @@ _KEPT = {
 }
 
 
-def _batch(kept: str, model: str, context: int, device: str) -> dict[str, Any]:
+def _batch(kept: str, model: str, context: int, device: str) -> dict[str, object]:
     shape = facts.model(model)
     each = 2 * shape.layers * shape.kv_heads * shape.head_dim * 2  # keys and values, 2 bytes an element
     return {
@@ -32,7 +31,7 @@ def _batch(kept: str, model: str, context: int, device: str) -> dict[str, Any]:
     }
 
 
-def _batch_variant(draw: random.Random) -> Mapping[str, Any]:
+def _batch_variant(draw: random.Random) -> Mapping[str, object]:
     return _batch(
         "shared",
         draw.choice(("llama3-70b", "qwen2.5-72b")),

@@ -1,7 +1,6 @@
 """One-line questions of chapter 03, with different numbers every time."""
 
 import random
-from typing import Any
 
 from course_chapters.ch03.exercises.shared import DEVICES, rates
 from course_grader.exercises import Vary
@@ -13,7 +12,7 @@ LINKED = ("A100 SXM 80GB", "H100 SXM", "B200 SXM", "P100 SXM2", "V100 SXM2 32GB"
 H100 = rates("H100 SXM")
 
 
-def _device(draw: random.Random) -> dict[str, Any]:
+def _device(draw: random.Random) -> dict[str, object]:
     return rates(draw.choice(DEVICES))
 
 
@@ -22,7 +21,7 @@ def _memory(**others: tuple[object, ...]) -> Vary:
     return lambda draw: {**pick(**others)(draw), "bandwidth": _device(draw)["bandwidth"]}
 
 
-def _chip(name: str) -> dict[str, Any]:
+def _chip(name: str) -> dict[str, object]:
     one = facts.chip(name)
     counts = {
         "sms": one.sms,
@@ -34,26 +33,26 @@ def _chip(name: str) -> dict[str, Any]:
     return {"device": name, **{key: int(count) for key, count in counts.items()}, **clocks}
 
 
-def _any_chip(draw: random.Random) -> dict[str, Any]:
+def _any_chip(draw: random.Random) -> dict[str, object]:
     return _chip(draw.choice(tuple(facts.chips())))
 
 
-def _linked(name: str) -> dict[str, Any]:
+def _linked(name: str) -> dict[str, object]:
     return {"device": name, "both": float(facts.device(name).link_both_ways)}
 
 
-def _best(name: str) -> dict[str, Any]:
+def _best(name: str) -> dict[str, object]:
     one = facts.ceiling(name)
     return {"device": name, "measured": float(one.measured), "peak": float(one.peak)}
 
 
-def _tiles(draw: random.Random) -> dict[str, Any]:
+def _tiles(draw: random.Random) -> dict[str, object]:
     """Tiles that end in a wave with few of them."""
     sms = draw.choice((80, 108, 132))
     return {"sms": sms, "tiles": sms * draw.choice((1, 2, 3)) + draw.randint(2, sms // 2)}
 
 
-def _cluster(draw: random.Random) -> dict[str, Any]:
+def _cluster(draw: random.Random) -> dict[str, object]:
     """A cluster of other sizes, of another device."""
     device = draw.choice(DEVICES)
     sizes = pick(gpus=(4, 8), servers=(2, 4, 9), racks=(32, 64, 192), pods=(2, 4, 8))(draw)

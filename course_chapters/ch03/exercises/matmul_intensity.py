@@ -1,5 +1,3 @@
-from typing import Any
-
 from course_chapters.ch03.exercises.shared import DEVICES, rates
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -12,7 +10,7 @@ _OUTPUT = {
 }
 
 
-def _intensity(output: str, side: int, size: int, device: str) -> dict[str, Any]:
+def _intensity(output: str, side: int, size: int, device: str) -> dict[str, object]:
     return {"output": output, "output_words": _OUTPUT[output], "side": side, "size": size, **rates(device)}
 
 

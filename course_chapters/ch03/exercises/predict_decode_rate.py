@@ -1,12 +1,10 @@
-from typing import Any
-
 from course_chapters.ch03.exercises.shared import rates
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
 from course_lib.estimate import facts
 
 
-def _decode_params(model: str, device: str) -> dict[str, Any]:
+def _decode_params(model: str, device: str) -> dict[str, object]:
     return {"model": model, "params": float(facts.model(model).params), **rates(device)}
 
 

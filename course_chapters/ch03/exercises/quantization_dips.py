@@ -1,5 +1,3 @@
-from typing import Any
-
 from course_chapters.ch03.exercises.shared import CHIPS
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -11,7 +9,7 @@ WAVES = 7  # that the sizes shown go through
 _SLOTS = {1: "one tile at a time", 2: "two tiles at a time (so a round has two tiles per processor)"}
 
 
-def _dips(slots: int, m: int, tile: int, device: str) -> dict[str, Any]:
+def _dips(slots: int, m: int, tile: int, device: str) -> dict[str, object]:
     sms = int(facts.chip(device).sms)
     columns = -(-WAVES * sms * slots // -(-m // tile))  # so many columns of tiles make that many waves
     return {

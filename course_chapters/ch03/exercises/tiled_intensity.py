@@ -1,5 +1,3 @@
-from typing import Any
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Number, Rows
@@ -25,7 +23,7 @@ _STAYS = {
 }
 
 
-def _tiled(stays: str, side: int, tile: int, cache_kib: int) -> dict[str, Any]:
+def _tiled(stays: str, side: int, tile: int, cache_kib: int) -> dict[str, object]:
     return {
         "stays": stays,
         **_STAYS[stays],

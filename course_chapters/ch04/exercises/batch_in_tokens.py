@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -8,7 +7,7 @@ from course_grader.exercises.result_schema import Maybe, Number, Rows
 from course_grader.exercises.snippets import functions
 
 
-def _vary_batch(draw: random.Random) -> Mapping[str, Any]:
+def _vary_batch(draw: random.Random) -> Mapping[str, object]:
     sizes = {"sequences": draw.choice((1, 2, 4)), "accumulated": draw.choice((4, 8)), "ranks": draw.choice((16, 32))}
     return {**sizes, "length": draw.choice((2048, 4096)), "batch": draw.choice((2**21, 2**22))}
 

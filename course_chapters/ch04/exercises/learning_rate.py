@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -14,7 +13,7 @@ SHAPES: Mapping[str, str] = {
 }
 
 
-def _rate_variant(draw: random.Random) -> Mapping[str, Any]:
+def _rate_variant(draw: random.Random) -> Mapping[str, object]:
     shape = {"shape": "wsd", "falls": SHAPES["wsd"], "source": "a schedule of three phases"}
     peak, warmup = draw.choice((3e-4, 2e-4)), draw.choice((1000, 2000))
     return {**shape, "peak": peak, "floor": peak / 10, "warmup": warmup, "total": draw.choice((50_000, 100_000))}

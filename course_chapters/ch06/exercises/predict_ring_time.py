@@ -7,7 +7,7 @@ from course_grader.exercises.probes import PREDICTION
 from course_lib.estimate.units import GB, US
 
 
-def _vary_time(draw: random.Random) -> Mapping[str, Any]:
+def _vary_time(draw: random.Random) -> Mapping[str, object]:
     return {
         "nbytes": draw.choice((14, 16, 64, 140)) * GB,
         "ranks": draw.choice((64, 256, 512, 1024)),
@@ -16,7 +16,7 @@ def _vary_time(draw: random.Random) -> Mapping[str, Any]:
     }
 
 
-def _microseconds(params: Mapping[str, Any]) -> Mapping[str, Any]:
+def _microseconds(params: Mapping[str, Any]) -> Mapping[str, object]:
     return {**params, "latency_us": round(params["latency"] / US)}
 
 

@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_chapters.ch06.exercises.probes import from_messages
 from course_chapters.ch06.exercises.shared import ALL_REDUCES
@@ -23,7 +22,7 @@ def ring_reduce_scatter(comm, x):
 ```"""
 
 
-def _vary_owner(draw: random.Random) -> Mapping[str, Any]:
+def _vary_owner(draw: random.Random) -> Mapping[str, object]:
     owner = draw.choice((1, 2, -1))
     return {"owner": owner, "owned": OWNED[owner], "numbers": draw.choice((20, 28, 36))}
 

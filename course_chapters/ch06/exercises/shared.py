@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Mapping
-from typing import Any
 
 ROUTES: Mapping[int, str] = {1: "0 → 1 → 2 → … → 0", -1: "0 → N−1 → N−2 → … → 0"}
 NEXT: Mapping[int, str] = {1: "(r + 1) mod N", -1: "(r − 1) mod N"}
@@ -21,5 +20,5 @@ ALL_REDUCES = (
 )
 
 
-def turned(draw: random.Random) -> Mapping[str, Any]:
+def turned(draw: random.Random) -> Mapping[str, object]:
     return {"direction": -1, "route": ROUTES[-1], "next": NEXT[-1], "numbers": draw.randrange(5, 12)}

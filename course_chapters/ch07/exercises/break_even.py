@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -17,7 +16,7 @@ BEHIND: Mapping[str, tuple[int, str]] = {
 }
 
 
-def _behind(name: str, bandwidth: float, ranks: int, batch: float) -> dict[str, Any]:
+def _behind(name: str, bandwidth: float, ranks: int, batch: float) -> dict[str, object]:
     flops_each, words = BEHIND[name]
     return {
         "behind": name,
@@ -30,7 +29,7 @@ def _behind(name: str, bandwidth: float, ranks: int, batch: float) -> dict[str, 
     }
 
 
-def _vary_behind(draw: random.Random) -> Mapping[str, Any]:
+def _vary_behind(draw: random.Random) -> Mapping[str, object]:
     return _behind("step", draw.choice((25, 50, 100)) * GB, draw.choice((32, 128, 256)), draw.choice((1e6, 2e6, 4e6)))
 
 

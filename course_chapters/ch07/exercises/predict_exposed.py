@@ -1,17 +1,16 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
 from course_lib.estimate.units import GB, TFLOP
 
 
-def _exposed(params: float, tokens: int, gpus: int, bandwidth: float, rate: float) -> dict[str, Any]:
+def _exposed(params: float, tokens: int, gpus: int, bandwidth: float, rate: float) -> dict[str, object]:
     return {"params": params, "tokens": tokens, "gpus": gpus, "bandwidth": bandwidth, "rate": rate}
 
 
-def _vary_exposed(draw: random.Random) -> Mapping[str, Any]:
+def _vary_exposed(draw: random.Random) -> Mapping[str, object]:
     return _exposed(
         draw.choice((8e9, 13e9, 34e9, 70e9)),
         draw.choice((1024, 2048)),

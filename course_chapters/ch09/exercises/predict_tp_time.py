@@ -1,17 +1,16 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
 from course_lib.estimate.units import GB
 
 
-def _wire(layers: int, hidden: int, tokens: int, ranks: int, bandwidth: float) -> dict[str, Any]:
+def _wire(layers: int, hidden: int, tokens: int, ranks: int, bandwidth: float) -> dict[str, object]:
     return {"layers": layers, "hidden": hidden, "tokens": tokens, "ranks": ranks, "bandwidth": bandwidth}
 
 
-def _vary_wire(draw: random.Random) -> Mapping[str, Any]:
+def _vary_wire(draw: random.Random) -> Mapping[str, object]:
     layers, hidden = draw.choice(((32, 4096), (40, 5120), (80, 8192), (126, 16384)))
     return _wire(layers, hidden, draw.choice((4096, 8192)), draw.choice((8, 16)), draw.choice((25, 50)) * GB)
 

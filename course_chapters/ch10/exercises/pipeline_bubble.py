@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -12,7 +11,7 @@ CONVENTIONS: Mapping[str, str] = {
 }
 
 
-def _vary_bubble(draw: random.Random) -> Mapping[str, Any]:
+def _vary_bubble(draw: random.Random) -> Mapping[str, object]:
     return {
         "convention": "work",
         "means": CONVENTIONS["work"],

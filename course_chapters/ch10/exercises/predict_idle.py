@@ -1,12 +1,11 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
 
 
-def _vary_idle(draw: random.Random) -> Mapping[str, Any]:
+def _vary_idle(draw: random.Random) -> Mapping[str, object]:
     return {
         "stages": draw.choice((8, 12, 16)),
         "microbatches": draw.choice((16, 24, 48)),

@@ -64,7 +64,7 @@ class Work:
         self._run("B", "backward", stage, microbatch)
         return inner @ self._weights[stage] if stage else None
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """Gradients by stage, the order of the work, and the most micro-batches between forward and backward."""
         return {"gradients": sorted(self._gradients.items()), "order": list(self._order), "held": self._held}
 

@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -17,7 +16,7 @@ RUNS = (  # gpus, tp, cp, pp, sequences, length, micro
 )
 
 
-def _run(row: tuple[int, ...]) -> Mapping[str, Any]:
+def _run(row: tuple[int, ...]) -> Mapping[str, object]:
     names = ("gpus", "tp", "cp", "pp", "sequences", "length", "micro")
     return dict(zip(names, row, strict=True))
 

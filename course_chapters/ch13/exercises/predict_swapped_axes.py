@@ -1,13 +1,12 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
 from course_grader.exercises.result_schema import Anything
 
 
-def _vary_swapped(draw: random.Random) -> Mapping[str, Any]:
+def _vary_swapped(draw: random.Random) -> Mapping[str, object]:
     return {
         "tokens": draw.choice((8192, 32_768)),
         "billions": draw.choice((34, 70)),

@@ -77,7 +77,7 @@ class Disk:
         return [(told, dict(files)) for files, told in found.items()]
 
 
-def crashed(answers: Any, case: Any, comm: object = None) -> Any:
+def crashed(answers: Any, case: Any, comm: object = None) -> object:
     """What the learner's `save` and `load` lead to on this disk, as a list of findings without repetitions.
 
     `case.args = (what, room, saves, next save, files to damage at once)`, each save a pair (step, data). `what` is
@@ -94,7 +94,7 @@ OTHERS = "notes.txt"  # a file of somebody else, which must stay
 _NOTES = {OTHERS: b"not a checkpoint", "todo": b"rest"}
 
 
-def _loaded(load: Any, disk: Disk) -> Any:
+def _loaded(load: Any, disk: Disk) -> object:
     """What loads: [step, digest of the data], None, or the name of an error."""
     try:
         found = load(disk)
@@ -112,13 +112,13 @@ def digest(data: bytes | bytearray) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _finding(how: str, done: Any, doing: Any, load: Any, disk: Disk) -> dict[str, Any]:
+def _finding(how: str, done: Any, doing: Any, load: Any, disk: Disk) -> dict[str, object]:
     loaded = _loaded(load, disk)
     notes = all(name in disk.names() and disk.read(name) == content for name, content in _NOTES.items())
     return {"how": how, "done": done, "doing": doing, "loaded": loaded, "notes": notes}
 
 
-def _plain(answers: Any, room: int, saves: Any, following: object, most: int) -> Any:
+def _plain(answers: Any, room: int, saves: Any, following: object, most: int) -> object:
     save, load = answers
     disk, found = Disk(room, _NOTES), [_finding("before the first save", None, None, load, Disk(room, _NOTES))]
     for step, data in saves:
@@ -128,7 +128,7 @@ def _plain(answers: Any, room: int, saves: Any, following: object, most: int) ->
     return {"found": found, "written": disk.written, "stored": stored}
 
 
-def _kills(answers: Any, room: int, saves: Any, following: Any, most: int) -> Any:
+def _kills(answers: Any, room: int, saves: Any, following: Any, most: int) -> object:
     save, load = answers
     whole = Disk(room, _NOTES)
     for each in saves:
@@ -185,7 +185,7 @@ def _again_and_again(answers: Any, room: int, saves: Any, following: Any, at: in
         tell(_finding(how, first + ROUNDS, None, load, disk))
 
 
-def _full(answers: Any, room: int, saves: Any, following: Any, most: int) -> Any:
+def _full(answers: Any, room: int, saves: Any, following: Any, most: int) -> object:
     save, load = answers
     disk = Disk(room, _NOTES)
     for each in saves:
@@ -208,7 +208,7 @@ def _full(answers: Any, room: int, saves: Any, following: Any, most: int) -> Any
     return {"found": [*found, _finding("after the next save", following[0], None, load, disk)], "raised": raised}
 
 
-def _damage(answers: Any, room: int, saves: Any, following: object, most: int) -> Any:
+def _damage(answers: Any, room: int, saves: Any, following: object, most: int) -> object:
     save, load = answers
     disk = Disk(room, _NOTES)
     for each in saves:
@@ -216,7 +216,7 @@ def _damage(answers: Any, room: int, saves: Any, following: object, most: int) -
     return {"found": _flips(disk, load, saves[-1][0], most)}
 
 
-def _flips(disk: Disk, load: Any, newest: int, most: int) -> list[dict[str, Any]]:
+def _flips(disk: Disk, load: Any, newest: int, most: int) -> list[dict[str, object]]:
     """What loads after a bit flipped in up to `most` files."""
     files = {name: disk.read(name) for name in disk.names()}
     mine, found = [name for name in files if name not in _NOTES], []

@@ -1,13 +1,12 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
 from course_grader.exercises.result_schema import Anything
 
 
-def _vary_goodput(draw: random.Random) -> Mapping[str, Any]:
+def _vary_goodput(draw: random.Random) -> Mapping[str, object]:
     return {"hours": draw.choice((2, 4, 5)), "save": draw.choice((30, 75, 90)), "restart": draw.choice((5, 8, 15))}
 
 

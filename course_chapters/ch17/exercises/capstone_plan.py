@@ -19,7 +19,7 @@ JOBS = (  # model, cluster, tokens of a sequence, sequences, billions of tokens,
 )
 
 
-def _task(row: tuple[Any, ...]) -> Mapping[str, Any]:
+def _task(row: tuple[Any, ...]) -> Mapping[str, object]:
     names = ("model", "cluster", "seq", "sequences", "billions", "days", "usd", "log", "change")
     return {**dict(zip(names, row, strict=True)), "means": CHANGES[row[-1]]}
 

@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -9,7 +8,7 @@ from course_grader.exercises.result_schema import Rows, Word
 REMEDIES = ("nothing", "accumulate", "shard the optimizer", "recompute", "shard everything", "split the model")
 
 
-def _vary_job(draw: random.Random) -> Mapping[str, Any]:
+def _vary_job(draw: random.Random) -> Mapping[str, object]:
     return {
         "billions": draw.choice((3, 7, 8, 13)),
         "gpus": draw.choice((16, 32, 64)),

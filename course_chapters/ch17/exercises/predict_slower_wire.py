@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
@@ -13,7 +12,7 @@ WIRE_RUNS = (  # model, cluster, sequences
 )
 
 
-def _wire(row: tuple[str, str, int], slower: int) -> Mapping[str, Any]:
+def _wire(row: tuple[str, str, int], slower: int) -> Mapping[str, object]:
     return {**dict(zip(("model", "cluster", "sequences"), row, strict=True)), "slower": slower, "seq": 4096}
 
 

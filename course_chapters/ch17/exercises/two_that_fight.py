@@ -1,13 +1,12 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Number, Rows
 
 
-def _vary_fight(draw: random.Random) -> Mapping[str, Any]:
+def _vary_fight(draw: random.Random) -> Mapping[str, object]:
     return {"billions": draw.choice((8, 13, 34)), "gpus": draw.choice((32, 128)), "micro_batches": draw.choice((4, 16))}
 
 

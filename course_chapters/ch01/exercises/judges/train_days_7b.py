@@ -1,5 +1,4 @@
 import random
-from typing import Any
 
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
@@ -25,7 +24,7 @@ def _run_words(p: float, d: float, f: float, u: float, days: float | None = None
     return text if days is None else f"{text} in {days:g} days"
 
 
-def _days_rows(rng: random.Random, count: int, *days: float) -> list[tuple[Any, ...]]:
+def _days_rows(rng: random.Random, count: int, *days: float) -> list[tuple[object, ...]]:
     """Runs whose GPU count no rounding noise can change."""
     devices = [*facts.devices().values()][5:]
 

@@ -30,7 +30,7 @@ def _settled(job: Job) -> bool:
     return all(triage_walls(each) == triage_walls(job) for each in moved)
 
 
-def _project(params: float, card: facts.Device, mfu: float, **more: float) -> dict[str, Any]:
+def _project(params: float, card: facts.Device, mfu: float, **more: float) -> dict[str, object]:
     return {
         "params": params,
         "tokens": 0,
@@ -65,7 +65,7 @@ def _likewise(params: Params, rng: random.Random) -> list[tuple[dict[str, Any]]]
     """The six projects with slightly smaller numbers, which hit the same walls."""
     shown = [job for _, job in six_projects(params)]
 
-    def smaller(job: Job) -> dict[str, Any]:
+    def smaller(job: Job) -> dict[str, object]:
         return {**job, **{name: job[name] * round(rng.uniform(0.85, 0.99), 3) for name in _SCALED}}
 
     while True:

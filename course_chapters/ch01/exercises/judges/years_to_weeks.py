@@ -24,7 +24,7 @@ def _words(p: float, d: float, f: float, m: float, k: float, n: float, w: float)
     return f"{number_text(p)} parameters, {number_text(d)} tokens, keep {k:g}, {gpus_text(n)} or {w:g} weeks"
 
 
-def _plan_rows(law: str, rng: random.Random, count: int) -> list[tuple[Any, ...]]:
+def _plan_rows(law: str, rng: random.Random, count: int) -> list[tuple[object, ...]]:
     """Runs whose GPU count stays the same when the deadline moves by a millionth."""
     rows: list[tuple[Any, ...]] = []
     while len(rows) < count:

@@ -1,5 +1,4 @@
 import random
-from typing import Any
 
 from course_chapters.ch02.exercises.shared import shape_of
 from course_grader.judging import Judging, Params, Worked
@@ -11,7 +10,7 @@ from course_grader.records import Case
 right = Worked("count-parameters")
 
 
-def _shape(rng: random.Random) -> dict[str, Any]:
+def _shape(rng: random.Random) -> dict[str, object]:
     heads = rng.choice((6, 8, 12, 16, 32))
     dim = rng.choice((32, 64, 80, 128, 256))
     return {

@@ -13,11 +13,11 @@ right = Worked("reconcile-ledger")
 
 
 @cache
-def _real(*sizes: Any) -> list[dict[str, Any]]:
+def _real(*sizes: Any) -> list[dict[str, object]]:
     return saved_rows(*sizes)
 
 
-def _traps(rng: random.Random) -> list[dict[str, Any]]:
+def _traps(rng: random.Random) -> list[dict[str, object]]:
     """Constructed rows: small views of large storages, storages that two groups saved, weights in between."""
     storages = [
         (number, 4 * rng.randint(1, 500)) for number in rng.sample(range(0, 1_600_000, 99_991), rng.randint(4, 12))

@@ -18,7 +18,7 @@ def _plan_text(params: float, chosen: Mapping[str, Any]) -> str:
     return f"{number_text(params)} parameters ({kept})"
 
 
-def _plans(rng: random.Random, count: int) -> list[dict[str, Any]]:
+def _plans(rng: random.Random, count: int) -> list[dict[str, object]]:
     kinds, copies = tuple(TYPE_BYTES), (None, "fp32", "bf16")
     own = [plan("bf16", "bf16", None, None, "sgd", "fp32"), plan("fp32", "fp32", None, None, "adamw", "fp32")]
     drawn = [plan(*row) for row in draw_rows(rng, count, kinds, kinds, copies, copies, tuple(MOMENTS), kinds)]

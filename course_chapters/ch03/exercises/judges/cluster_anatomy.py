@@ -1,5 +1,4 @@
 import random
-from typing import Any
 
 from course_chapters.ch03.exercises.judges.shared import PEAKS
 from course_grader.judging import Judging, Params, Worked
@@ -13,7 +12,7 @@ right = Worked("cluster-anatomy")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    def row(*counts: int) -> tuple[Any, ...]:
+    def row(*counts: int) -> tuple[object, ...]:
         return list(counts), rng.choice((16, 40, 80, 141, 192)) * GB, rng.choice(PEAKS)
 
     alike = each_changed(row(4, 3, 16, 5), ([4, 3, 16, 6], 24 * GB, 91e12))

@@ -1,5 +1,4 @@
 import random
-from typing import Any
 
 from course_grader.judging import Judging, Params
 from course_grader.judging.cases import shown
@@ -8,7 +7,7 @@ from course_grader.judging.random_inputs import generality, log_uniform, plain
 from course_grader.records import Case
 
 
-def _device(rng: random.Random) -> dict[str, Any]:
+def _device(rng: random.Random) -> dict[str, object]:
     quiet = [rng.uniform(0.99, 1.01) for _ in range(rng.choice((5, 6, 7)))]
     slow, quick = rng.sample(range(len(quiet)), 2)
     quiet[slow], quiet[quick] = rng.uniform(3, 8), rng.uniform(0.6, 0.85)

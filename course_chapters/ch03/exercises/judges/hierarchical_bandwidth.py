@@ -1,6 +1,5 @@
 import random
 from collections.abc import Sequence
-from typing import Any
 
 from course_chapters.ch03.exercises.hierarchical_bandwidth import level, sheet_levels
 from course_grader.judging import Fault, Judging, Params, Worked, near
@@ -26,7 +25,7 @@ def _buffer_words(parts: Sequence[float], rates: Sequence[float]) -> str:
     return ", ".join(f"{100 * part:.3g} % at {number_text(rate / GB)} GB/s" for part, rate in both)
 
 
-def _levels(rng: random.Random, count: int) -> list[dict[str, Any]]:
+def _levels(rng: random.Random, count: int) -> list[dict[str, object]]:
     """Levels that are narrower further out, but for a wide one now and then."""
     levels = []
     for index in range(count):

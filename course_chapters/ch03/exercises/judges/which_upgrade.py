@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_chapters.ch03.exercises.which_upgrade import PARTS
 from course_grader.exercises.drilling import pick
@@ -28,7 +27,7 @@ _RATES = {
 }
 
 
-def _step(rng: random.Random) -> tuple[Any, ...]:
+def _step(rng: random.Random) -> tuple[object, ...]:
     rates = pick(**_RATES)(rng)
     work = {part: float(f"{log_uniform(rng, 1e-3, 1e-1) * rates[part]:.4g}") for part in PARTS}
     if rng.random() < 0.3:

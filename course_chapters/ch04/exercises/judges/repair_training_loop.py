@@ -19,11 +19,11 @@ REL = 1e-5  # PyTorch adds 1e-6 to the norm when it clips, and an answer need no
 right = Worked("repair-training-loop")
 
 
-def _spec(rng: random.Random, updates: Any, optimizer: str = "sgd", limit: float = 0.5) -> dict[str, Any]:
+def _spec(rng: random.Random, updates: Any, optimizer: str = "sgd", limit: float = 0.5) -> dict[str, object]:
     return {"seed": rng.randrange(2**31), "updates": updates, "optimizer": optimizer, "limit": limit}
 
 
-def _between(spec: dict[str, Any]) -> dict[str, Any]:
+def _between(spec: dict[str, Any]) -> dict[str, object]:
     """The description with a limit that clips some updates and not others: else a wrong factor would be clipped
     away."""
     model, optimizer, schedule, updates = setting(spec)
@@ -37,7 +37,7 @@ def _weights(loop: Callable[..., Any], spec: Mapping[str, Any]) -> list[Tensor]:
     return trained(loop, Case(name="", args=(spec,)))["weights"]
 
 
-def _telling(rng: random.Random, updates: Any) -> dict[str, Any]:
+def _telling(rng: random.Random, updates: Any) -> dict[str, object]:
     """A description on which every shipped bug that needs no empty entry leads to other weights."""
     bugs = [
         partial(right.wrong, each.name) for each in answers(right.exercise) if each.says and each.expected == "values"

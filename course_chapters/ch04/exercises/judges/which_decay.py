@@ -8,13 +8,13 @@ from course_grader.judging.cases import hidden, shown
 from course_grader.records import Case
 
 
-def box(rng: random.Random, kind: str, **more: Any) -> dict[str, Any]:
+def box(rng: random.Random, kind: str, **more: Any) -> dict[str, object]:
     """One optimizer of a kind."""
     betas = (rng.choice((0.8, 0.9, 0.95)), rng.choice((0.95, 0.99, 0.999)))
     return {"kind": kind, "betas": betas, "eps": 1e-8, "skips": False, "late": False, **more}
 
 
-def _boxes(rng: random.Random, count: int, **more: Any) -> list[dict[str, Any]]:
+def _boxes(rng: random.Random, count: int, **more: Any) -> list[dict[str, object]]:
     kinds = [*DECAYS, *(rng.choice(tuple(DECAYS)) for _ in range(count - len(DECAYS)))]
     rng.shuffle(kinds)
     return [box(rng, kind, **more) for kind in kinds]

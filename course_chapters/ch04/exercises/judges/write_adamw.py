@@ -18,7 +18,7 @@ TIGHT = {torch.float64: 1e-11, torch.float32: 1e-5}  # of a parameter's largest 
 right = Worked("write-adamw")
 
 
-def _spec(rng: random.Random, steps: int, **more: Any) -> dict[str, Any]:
+def _spec(rng: random.Random, steps: int, **more: Any) -> dict[str, object]:
     base = {"seed": rng.randrange(2**31), "steps": steps, "dtype": "float64", "size": 1.0}
     how = {"lr": 0.01, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.1}
     return {**base, **how, "shapes": ((4, 3), (5,)), **more}

@@ -12,7 +12,7 @@ from course_grader.records import Case
 def _decay_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(rate: float, decay: float, size: float = 1.0, count: int = 6) -> tuple[Any, ...]:
+    def data(rate: float, decay: float, size: float = 1.0, count: int = 6) -> tuple[object, ...]:
         weight = (torch.randn(count, generator=coin) * size).bfloat16()
         return weight, torch.randn(count, generator=coin), rate, decay
 

@@ -36,7 +36,7 @@ def _clear(row: Sequence[Any]) -> bool:
     return bool(right[1](*given, share * 0.999) == right[1](*given, share * 1.001))
 
 
-def _cluster(row: Sequence[Any]) -> tuple[Any, ...]:
+def _cluster(row: Sequence[Any]) -> tuple[object, ...]:
     """A row as it is drawn, the MLP's width in halves of the layer's."""
     hidden, tokens, halves, *others = row
     return (tokens, hidden, halves * hidden // 2, *others)

@@ -21,11 +21,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def weight(sizes: Sequence[int], *more: int) -> Tensor:
         return torch.randn(sum(sizes), *more, generator=coin, dtype=torch.float32 if more else torch.float64)
 
-    def cut(sizes: tuple[int, ...], ranks: int, *more: int) -> list[tuple[Any, ...]]:
+    def cut(sizes: tuple[int, ...], ranks: int, *more: int) -> list[tuple[object, ...]]:
         whole = weight(sizes, *more)
         return [(whole, sizes, rank, ranks) for rank in range(ranks)]
 
-    def merge(sizes: tuple[int, ...], ranks: int, *more: int) -> tuple[Any, ...]:
+    def merge(sizes: tuple[int, ...], ranks: int, *more: int) -> tuple[object, ...]:
         return [right[SHARD](*row) for row in cut(sizes, ranks, *more)], sizes
 
     rows, stacks, refused = params["rows"], "generality:stacks", "generality:refused"

@@ -27,7 +27,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         x, gradient = (normal(coin, batch, seq, hidden, dtype=dtype) for _ in range(2))
         groups = tuple(tuple(range(first, first + copies)) for first in range(0, n, copies))
 
-        def piece(rank: int) -> dict[str, Any]:
+        def piece(rank: int) -> dict[str, object]:
             """Rows of q, k and v and columns of the output; ranks beyond the KV heads have copies of them."""
             shared = {name: regions.part(whole[name], owners, rank * owners // n) for name in ("wk", "wv")}
             return {"wq": regions.part(whole["wq"], n, rank), **shared, "wo": regions.part(whole["wo"], n, rank, 1)}

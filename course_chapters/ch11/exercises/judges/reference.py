@@ -75,7 +75,7 @@ def shards(
     *,
     dtype: torch.dtype = torch.float32,
     size: float = 1.0,
-) -> tuple[tuple[Any, ...], ...]:
+) -> tuple[tuple[object, ...], ...]:
     """The arguments of every rank: positions, mask, and secret queries, keys and values in shape (heads, tokens,
     width)."""
     return tuple(

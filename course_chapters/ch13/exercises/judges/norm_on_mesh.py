@@ -20,7 +20,7 @@ right, coordinates = Worked("norm-on-mesh"), Worked("mesh-coordinates")[0]
 
 def _pieces(
     rng: random.Random, coin: torch.Generator, sizes: Mapping[str, int], specs: Sequence[Spec], dtype: torch.dtype
-) -> list[Any]:
+) -> list[object]:
     """Each rank's list of (piece, axes): a gradient is cut along its first dimension, the last pieces shorter or
     empty."""
     ranks = math.prod(sizes.values())
@@ -37,7 +37,7 @@ def _pieces(
     return held
 
 
-def _on_stages(held: list[Any], sizes: Mapping[str, int], coin: torch.Generator) -> list[Any]:
+def _on_stages(held: list[Any], sizes: Mapping[str, int], coin: torch.Generator) -> list[object]:
     """A further gradient on the first pipeline stage alone: the other stages hold nothing of it."""
     extra = torch.randn(40, generator=coin, dtype=torch.float64)
     for rank, parts in enumerate(held):

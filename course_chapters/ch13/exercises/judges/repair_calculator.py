@@ -30,7 +30,7 @@ def _calculator(part: str) -> Breakdown:
 
 
 def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
-    def row(recompute: str, tp: Sequence[int], zero: Sequence[int], grouped: bool = True) -> tuple[Any, ...]:
+    def row(recompute: str, tp: Sequence[int], zero: Sequence[int], grouped: bool = True) -> tuple[object, ...]:
         heads = rng.choice((32, 48, 64))
         model: dict[str, float] = {
             "layers": rng.choice((32, 48, 96)),

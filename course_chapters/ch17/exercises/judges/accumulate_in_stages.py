@@ -20,7 +20,7 @@ right = Worked("accumulate-in-stages")
 
 def _ranks(
     coin: torch.Generator, rows: Sequence[Sequence[int]], parts: int, width: int = 96
-) -> tuple[tuple[Any, ...], ...]:
+) -> tuple[tuple[object, ...], ...]:
     """The ranks' arguments; `rows[rank][batch]` are the rows of a rank's batch."""
     draw = partial(normal, coin, dtype=torch.float64)
     w = draw(width)

@@ -62,7 +62,7 @@ def _model(rng: random.Random, **given: Any) -> dict[str, float]:
     } | given
 
 
-def telling(rng: random.Random, want: str) -> tuple[Any, ...]:
+def telling(rng: random.Random, want: str) -> tuple[object, ...]:
     """A row on which one strategy is best by 5 %, or where `want` is empty none fits."""
     while True:
         model, ranks = _model(rng), rng.choice((2, 4, 6, 8, 32))

@@ -29,13 +29,13 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 NAMES = ["kestrel", "owl", "wren", "lark", "ibis", "crane", "swift", "finch", "heron", "rook", "jay", "stork"]
 
 
-def _run(rng: random.Random, metric: str, name: str, grid: int) -> dict[str, Any]:
+def _run(rng: random.Random, metric: str, name: str, grid: int) -> dict[str, object]:
     loss, memory = 2 + rng.randrange(grid) / 10, rng.randrange(1, grid) * 10**9
     usd, time = float(rng.randrange(1, grid) * 100), float(rng.randrange(1, grid))
     return {"name": name, "loss": loss, "memory": memory, "usd": usd, metric: time}
 
 
-def telling(rng: random.Random, metric: str, slip: str, count: int, grid: int) -> list[dict[str, Any]]:
+def telling(rng: random.Random, metric: str, slip: str, count: int, grid: int) -> list[dict[str, object]]:
     """Runs on which a mistake changes the front."""
     while True:
         names = rng.sample(NAMES, count)

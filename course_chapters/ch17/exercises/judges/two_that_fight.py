@@ -1,5 +1,4 @@
 import random
-from typing import Any
 
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import hidden, shown
@@ -31,12 +30,12 @@ COLUMNS = (
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    def row(gpus: int, shard: int, per: int, compute: float | None = None) -> tuple[Any, ...]:
+    def row(gpus: int, shard: int, per: int, compute: float | None = None) -> tuple[object, ...]:
         inside, across = rng.choice((300, 450)) * GB, rng.choice((25, 50)) * GB
         run = rng.randint(5, 90) * BILLION, gpus, shard, per, inside, across, rng.choice((1, 3, 8, 16))
         return *run, right[0](*run, 0.0) * rng.uniform(0.2, 0.7) if compute is None else compute
 
-    def again(tp: int, wire: float) -> tuple[Any, ...]:
+    def again(tp: int, wire: float) -> tuple[object, ...]:
         shape = rng.choice((24, 80)), rng.choice((2048, 8192)), rng.choice((4096, 8192))
         return *shape, tp, wire, rng.choice((300, 600)) * TFLOP
 

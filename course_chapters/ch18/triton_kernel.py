@@ -41,7 +41,7 @@ def add_norm(x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Counted]:
     with _interpreted() as (triton, tl, counted):
 
         @triton.jit
-        def kernel(x, y, weight, out, width, epsilon, BLOCK: tl.constexpr):
+        def kernel(x, y, weight, out, width, epsilon, BLOCK: tl.constexpr):  # type: ignore[name-defined]
             row, columns = tl.program_id(0), tl.arange(0, BLOCK)
             inside = columns < width  # a block's size is a power of two, and the row may end before it
             total = tl.load(x + row * width + columns, mask=inside, other=0.0)

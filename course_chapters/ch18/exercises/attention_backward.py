@@ -1,11 +1,7 @@
-"""Card of attention-backward: gradients without the matrix of scores."""
-
 from course_chapters.ch18.exercises.tile_probes import BACKWARD, attention_backward
 from course_grader.exercises import Card, Worth
 
 CARD = Card(
-    id="attention-backward",
-    chapter="18",
     title="Gradients without the matrix of scores",
     text="""Write `attention_backward(memory, rows, columns)`: the gradients of attention from what its forward pass
 kept, in tiles of `rows` queries and `columns` keys. Compute each tile of weights again, exp(score − log_sum).

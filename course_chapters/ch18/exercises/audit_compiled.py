@@ -1,5 +1,3 @@
-"""Card of audit-compiled: audit: what was printed about launches and compiled steps."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, short_table
 
@@ -23,8 +21,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-compiled",
-    chapter="18",
     title="Audit: what was printed about compiled steps",
     text=f"""Here are seven published statements about launches, fusion and compiled steps. Recompute each for the case
 in brackets, then judge it. You may use the library. GB are powers of 1,000.

@@ -1,5 +1,3 @@
-"""Card of diagnose-step: what a step waits for."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -19,8 +17,6 @@ CAUSES: Mapping[str, str] = {
 LIST = "\n".join(f'- `"{word}"`: {meaning};' for word, meaning in CAUSES.items())
 
 CARD = Card(
-    id="diagnose-step",
-    chapter="18",
     title="What does the step wait for?",
     text=f"""Write two functions that read the trace of a step and name what to change. A trace is a dictionary:
 

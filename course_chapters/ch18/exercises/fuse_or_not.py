@@ -1,12 +1,8 @@
-"""Card of fuse-or-not: the cheapest kernels of a chain."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything, ListOf, Number, Rows
 
 CARD = Card(
-    id="fuse-or-not",
-    chapter="18",
     title="Fuse or not",
     text="""Divide a chain of operations into kernels so that the fewest bytes pass through memory. This is the choice
 that a compiler makes for every layer.

@@ -1,12 +1,8 @@
-"""Card of gather-under-matmul: an all-gather that runs under the matmul."""
-
 from course_chapters.ch18.exercises.tile_probes import GATHERED, gathered
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 
 CARD = Card(
-    id="gather-under-matmul",
-    chapter="18",
     title="An all-gather that runs under the matmul",
     text="""Write `gather_matmul(comm, matmul, x, weight)`, the first layer of a tensor-parallel MLP with sequence
 parallelism. Rank r has the rows `x` (rows, in) of its own tokens and its columns `weight` (in, out). It returns the

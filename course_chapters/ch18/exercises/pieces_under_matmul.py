@@ -1,12 +1,8 @@
-"""Card of pieces-under-matmul: how many pieces?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Number, Rows
 
 CARD = Card(
-    id="pieces-under-matmul",
-    chapter="18",
     title="How many pieces?",
     text="""Write `seconds(ranks, product, transfer, latency, launch, pieces)`, the time of an all-gather under a matmul
 around a ring, and `best_pieces(ranks, product, transfer, latency, launch, most)`, the number of pieces from 1 to `most`

@@ -1,5 +1,3 @@
-"""Card of predict-compiled: prediction: what does compiling gain?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import PREDICTION
 from course_grader.exercises.result_schema import Anything
@@ -12,8 +10,6 @@ RUNS = {  # what was measured -> its two measurements
 }
 
 CARD = Card(
-    id="predict-compiled",
-    chapter="18",
     title="Prediction: what does compiling gain?",
     text="""Before you look anything up, commit to an interval for how many times as fast `torch.compile` made
 **{{run}}**, compared with eager mode. Write `gain()`: it returns `(low, high)`, with `high` at most four times `low`.

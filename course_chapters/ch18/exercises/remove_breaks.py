@@ -1,5 +1,3 @@
-"""Card of remove-breaks: one graph, compiled once."""
-
 from typing import Any
 
 from course_grader.exercises import Card, Worth
@@ -43,8 +41,6 @@ def compiled_calls(answers: Any, case: Any, comm: Any = None) -> Any:
 
 
 CARD = Card(
-    id="remove-breaks",
-    chapter="18",
     title="One graph, compiled once",
     text=f"""Rewrite three pieces of a training step so that `torch.compile` makes **one** graph of each and compiles it
 **once**, with the same results as in eager mode. The third is a public thread (*pytorch/pytorch, issue 128319*): a

@@ -1,5 +1,3 @@
-"""Card of repair-replay: a graph that ignores its inputs."""
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -53,8 +51,6 @@ def replays(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 CARD = Card(
-    id="repair-replay",
-    chapter="18",
     title="Repair: a graph that ignores its inputs",
     text="""Repair this runner of captured steps. The same mistake was found in a public library (*pytorch/tensordict,
 pull request 1788, 2026*): a step that writes a result under the name of an input went on with its first input for ever.

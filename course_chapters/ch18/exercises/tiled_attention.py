@@ -1,5 +1,3 @@
-"""Card of tiled-attention: attention that never writes a score."""
-
 from course_chapters.ch18.exercises.tile_probes import FORWARD, attention_forward
 from course_grader.exercises import Card, Worth
 
@@ -9,8 +7,6 @@ SEES = {
 }
 
 CARD = Card(
-    id="tiled-attention",
-    chapter="18",
     title="Attention that never writes a score",
     text="""Write `tiled_attention(memory, rows, columns)`: attention of one head through a small fast memory, in tiles
 of `rows` queries and `columns` keys. No score may leave the fast memory, and no whole row of scores fits.

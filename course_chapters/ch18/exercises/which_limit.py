@@ -1,5 +1,3 @@
-"""Card of which-limit: launch, memory or compute?"""
-
 from course_chapters.ch18.published import LIMITS, measured
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
@@ -27,8 +25,6 @@ def _host(kind: str) -> dict[str, str]:
 
 
 CARD = Card(
-    id="which-limit",
-    chapter="18",
     title="Launch, memory or compute?",
     text=f"""Say which limit a matmul meets in a long stream of kernels, and how many tokens it needs before its launch
 is no longer the limit. Then you can tell from a shape whether fusion, a graph or a larger batch helps.

@@ -1,5 +1,3 @@
-"""Card of audit-post-training: audit: what was printed about post-training."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, short_table
 
@@ -22,8 +20,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-post-training",
-    chapter="19",
     title="Audit: what was printed about post-training",
     text=f"""Here are seven published statements about post-training. Recompute each for the case in brackets, then
 judge it. You may use the library. GB are powers of 1,000.

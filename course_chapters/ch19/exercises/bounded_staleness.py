@@ -1,5 +1,3 @@
-"""Card of bounded-staleness: how far ahead may the generators be?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -12,8 +10,6 @@ COUNTS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="bounded-staleness",
-    chapter="19",
     title="How far ahead may the generators be?",
     text="""The trainer has weights of version `version`, and each step on a batch of `batch` rollouts gives the next
 version. No rollout may be more than `bound` versions old when it is trained on. Write two functions:

@@ -1,5 +1,3 @@
-"""Card of count-targets: a mean over tokens of packed conversations on all ranks."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import PerRank, Tensor
 from course_grader.exercises.snippets import functions
@@ -10,8 +8,6 @@ WAYS = {
 }
 
 CARD = Card(
-    id="count-targets",
-    chapter="19",
     title="Which tokens count, and how much",
     text="""Give every position of this rank's packed conversations the weight that its loss needs, so that all ranks
 together learn from the mean over **all tokens that the assistant wrote**. Write `weights(comm, ids, learned)`.

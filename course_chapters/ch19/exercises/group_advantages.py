@@ -1,5 +1,3 @@
-"""Card of group-advantages: better than the group."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import ListOf, Number, Rows
@@ -11,8 +9,6 @@ KINDS = {
 }
 
 CARD = Card(
-    id="group-advantages",
-    chapter="19",
     title="Better than the group",
     text="""Turn rewards into advantages, and choose the questions that a step can learn from. In an asynchronous job,
 answers arrive mixed, and a question can have any number of them.

@@ -1,13 +1,9 @@
-"""Card of lora-shards: thin matrices on many ranks."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import ListOf, Number, Rows, Word
 from course_grader.exercises.snippets import functions
 
 CARD = Card(
-    id="lora-shards",
-    chapter="19",
     title="Thin matrices on many ranks",
     text="""Say what each rank holds of an adapter, whose gradient it must complete, and what a step sends. A matrix of
 `out` × `wide` numbers has an adapter $BA$: $A$ has rank × wide numbers, $B$ has out × rank. Tensor parallelism divides

@@ -1,5 +1,3 @@
-"""Card of models-on-gpus: actor, reference and critic in memory."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -12,8 +10,6 @@ SLEEPS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="models-on-gpus",
-    chapter="19",
     title="Actor, reference and critic in memory",
     text="""A job holds several models: an actor and perhaps a critic, which are trained, and frozen ones such as a
 reference. Write three functions. `models` lists a pair for each, the actor first: (parameters, whether it is trained).

@@ -1,5 +1,3 @@
-"""Card of off-policy: three policies and one token."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import ListOf, Number, Rows
@@ -11,8 +9,6 @@ RULES = {
 }
 
 CARD = Card(
-    id="off-policy",
-    chapter="19",
     title="Three policies and one token",
     text="""Correct the loss of each token for two differences: between the generator's program and the trainer's, and
 between the weights that wrote an answer and those that learn from it. All arguments are lists of log probabilities of

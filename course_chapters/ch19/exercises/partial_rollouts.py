@@ -1,5 +1,3 @@
-"""Card of partial-rollouts: wait for the longest, or go on with new weights?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -12,8 +10,6 @@ TRAINS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="partial-rollouts",
-    chapter="19",
     title="Wait for the longest, or go on with new weights?",
     text="""Each of several GPUs generates one rollout, all from the same moment. `lengths` lists how many tokens each
 will have, and a GPU generates `speed` tokens per second. Write two functions:

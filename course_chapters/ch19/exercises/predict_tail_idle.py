@@ -1,13 +1,9 @@
-"""Card of predict-tail-idle: prediction: how long do GPUs wait for the longest rollout?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import PREDICTION
 from course_grader.exercises.result_schema import Anything
 
 CARD = Card(
-    id="predict-tail-idle",
-    chapter="19",
     title="Prediction: how long do GPUs wait for the longest rollout?",
     text="""Before you compute anything, commit to an interval for the **percentage of the GPUs' time** that is idle in
 a synchronous batch. Write `idle_percent()`: it returns `(low, high)`, with `high` at most four times `low`.

@@ -1,5 +1,3 @@
-"""Card of repair-log-probs: what the generator drew from."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Tensor, TupleOf
 from course_grader.exercises.snippets import functions
@@ -14,8 +12,6 @@ def answer_log_probs(logits, tokens, first, length, temperature):
 ```"""
 
 CARD = Card(
-    id="repair-log-probs",
-    chapter="19",
     title="What the generator drew from",
     text=f"""With this code, a trainer's ratios are far from 1 before the first update. Repair it. Each of its bugs was
 in a public trainer: logits at another temperature than the generator's (*huggingface/trl, pull request 3029, 2025*), a

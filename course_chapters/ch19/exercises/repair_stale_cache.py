@@ -1,5 +1,3 @@
-"""Card of repair-stale-cache: new weights, old keys and values."""
-
 from course_chapters.ch19.exercises.systems_probes import repaired_cache
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
@@ -16,8 +14,6 @@ def publish(server, request, beginning, page):
 ```"""
 
 CARD = Card(
-    id="repair-stale-cache",
-    chapter="19",
     title="New weights, old keys and values",
     text=f"""A generator with this code answers after a weight update as neither the old nor the new model would: its
 prefix cache still finds keys and values of the old weights. Repair the two functions. The bug is real: vLLM kept its

@@ -1,5 +1,3 @@
-"""Card of sync-weights: rows for the trainer, columns for the generator."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch19.exercises.systems_probes import synced
@@ -12,8 +10,6 @@ SERVES: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="sync-weights",
-    chapter="19",
     title="Rows for the trainer, columns for the generator",
     text="""Trainer ranks hold rows of a matrix, and generator ranks need columns of it. Write
 `sync_weights(comm, shard, rows, columns)`, which brings each generator rank its part and sends no number twice.

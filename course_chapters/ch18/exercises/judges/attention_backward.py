@@ -1,5 +1,3 @@
-"""Judge of attention-backward: gradients without the matrix of scores."""
-
 import random
 
 from torch import Tensor

@@ -1,5 +1,3 @@
-"""Judge of audit-compiled: audit: what was printed about launches and compiled steps."""
-
 from course_chapters.ch18.exercises.audit_compiled import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

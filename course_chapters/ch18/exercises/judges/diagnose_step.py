@@ -1,5 +1,3 @@
-"""Judge of diagnose-step: what a step waits for."""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of fuse-or-not: the cheapest kernels of a chain."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of gather-under-matmul: an all-gather that runs under the matmul."""
-
 import random
 
 from course_grader.judging import Fault, Judging, Params, Worked, judged

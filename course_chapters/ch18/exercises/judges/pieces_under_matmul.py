@@ -1,5 +1,3 @@
-"""Judge of pieces-under-matmul: how many pieces?"""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

@@ -1,5 +1,3 @@
-"""Judge of predict-compiled: prediction: what does compiling gain?"""
-
 from course_chapters.ch18.exercises.predict_compiled import RUNS
 from course_chapters.ch18.published import speedup
 from course_grader.judging import Params

@@ -1,5 +1,3 @@
-"""Judge of remove-breaks: one graph, compiled once."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of repair-replay: a graph that ignores its inputs."""
-
 import random
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of tiled-attention: attention that never writes a score."""
-
 import random
 
 from course_chapters.ch18.exercises.judges.tiles import held_fault, results_fault, traffic_fault

@@ -1,5 +1,3 @@
-"""Judge of which-limit: launch, memory or compute?"""
-
 import random
 
 from course_chapters.ch18.published import LIMITS

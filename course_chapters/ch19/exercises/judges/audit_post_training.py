@@ -1,5 +1,3 @@
-"""Judge of audit-post-training: audit: what was printed about post-training."""
-
 from course_chapters.ch19.exercises.audit_post_training import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

@@ -1,5 +1,3 @@
-"""Judge of bounded-staleness: how far ahead may the generators be?"""
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of count-targets: a mean over tokens of packed conversations on all ranks."""
-
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +20,7 @@ right = Worked("count-targets")
 def _pack(rng: random.Random, room: int, rows: int, share: float = 0.5) -> tuple[Tensor, Tensor]:
     """Rows of conversations with some padding, and which tokens the assistant wrote; a conversation can begin with
     one."""
-    lengths, bins = [], []
+    lengths, bins = list[int](), list[list[int]]()
     for _ in range(rows):
         cut = sorted(rng.sample(range(1, room), 2))
         bins.append(list(range(len(lengths), len(lengths) + 2)))

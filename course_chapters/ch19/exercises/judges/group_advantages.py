@@ -1,5 +1,3 @@
-"""Judge of group-advantages: better than the group."""
-
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -75,10 +73,10 @@ def advantages(rewards: list[float], questions: list[int]) -> list[float]:
     """The advantage of each answer."""
     ### BEGIN SOLUTION
     groups = {}
-    for reward, question in zip(rewards, questions):
+    for reward, question in zip(rewards, questions, strict=True):
         groups.setdefault(question, []).append(reward)
     found = []
-    for reward, question in zip(rewards, questions):
+    for reward, question in zip(rewards, questions, strict=True):
         group = groups[question]
         mean = sum(group) / len(group)
         spread = (sum((each - mean) ** 2 for each in group) / len(group)) ** 0.5 if kind == "scaled" else 1.0
@@ -90,7 +88,7 @@ def advantages(rewards: list[float], questions: list[int]) -> list[float]:
 def useful(rewards: list[float], questions: list[int]) -> list[int]:
     """The questions that a step can learn from."""
     ### BEGIN SOLUTION
-    pairs = set(zip(questions, rewards))
+    pairs = set(zip(questions, rewards, strict=True))
     return sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
     ### END SOLUTION
 

@@ -1,5 +1,3 @@
-"""Judge of lora-shards: thin matrices on many ranks."""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

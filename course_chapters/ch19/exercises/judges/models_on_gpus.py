@@ -1,5 +1,3 @@
-"""Judge of models-on-gpus: actor, reference and critic in memory."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of off-policy: three policies and one token."""
-
 import math
 import random
 from typing import Any
@@ -130,7 +128,7 @@ def losses(
     """The loss of each token: its weight times the clipped loss."""
     ### BEGIN SOLUTION
     found = []
-    for weight, each in zip(engine_weights(old, generator, cap), map(ratio, new, old)):
+    for weight, each in zip(engine_weights(old, generator, cap), map(ratio, new, old), strict=True):
         if each != each or weight == 0 or advantage == 0:
             found.append(0.0)
             continue
@@ -201,8 +199,8 @@ def clipped(new, old, advantage, clip):
 # ~ found.append(-weight * min( ==> found.append(-min(
 # %% wrong: one ratio for both => values
 # > the clip acts on the ratio of `new` to `generator`; it belongs to the ratio of `new` to `old`.
-# ~ zip(engine_weights(old, generator, cap), map(ratio, new, old)):
-# ~~ ==> zip([1.0] * len(new), map(ratio, new, generator)):
+# ~ zip(engine_weights(old, generator, cap), map(ratio, new, old), strict=True):
+# ~~ ==> zip([1.0] * len(new), map(ratio, new, generator), strict=True):
 # %% wrong: never clipped => values
 # > the ratio is not clipped.
 # ~ inside = min(max(each, 1 - clip), 1 + clip) ==> inside = each

@@ -1,5 +1,3 @@
-"""Judge of partial-rollouts: wait for the longest, or go on with new weights?"""
-
 import random
 from typing import Any
 

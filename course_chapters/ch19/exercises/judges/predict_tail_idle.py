@@ -1,5 +1,3 @@
-"""Judge of predict-tail-idle: prediction: how long do GPUs wait for the longest rollout?"""
-
 from course_chapters.ch19.long_tail import exponential_idle
 from course_grader.judging import Params
 from course_grader.judging.prediction import prediction

@@ -1,5 +1,3 @@
-"""Judge of repair-log-probs: what the generator drew from."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of repair-stale-cache: new weights, old keys and values."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of sync-weights: rows for the trainer, columns for the generator."""
-
 import random
 from collections import defaultdict
 from collections.abc import Sequence

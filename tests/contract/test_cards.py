@@ -25,6 +25,8 @@ MEASURED = {  # the shares that rest on what a worker measures itself; everythin
     "cost:memory": "write-checkpointing chunked-cross-entropy graphs-kept-alive ring-all-reduce fsdp-by-hand "
     "reshard-checkpoint column-and-row vocab-cross-entropy deadlocked-1f1b ring-attention ring-backward",
     "cost:graphs": "token-mean one-sync",
+    "cost:traffic": "tiled-attention attention-backward",
+    "cost:held": "tiled-attention attention-backward",
     "cost:overlap": "ddp-hooks ddp-buckets",
     "cost:state": "own-and-tell loss-stands-still",
     "cost:runs": "smoke-test",

@@ -1,7 +1,5 @@
 """Chapter 08, "Sharded data parallel: who needs to hold what, when?": cards, drills and the numbers of its prose."""
 
-from course_chapters.ch08.exercises.drills import DRILLS
-from course_chapters.ch08.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -20,5 +18,3 @@ CARDS = gather(
     "largest-alone",
     "audit-sharding",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

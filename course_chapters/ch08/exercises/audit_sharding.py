@@ -1,5 +1,3 @@
-"""Card of audit-sharding: audit: what does sharding save, and what does it cost?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 from course_lib.estimate.units import GB
@@ -28,8 +26,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-sharding",
-    chapter="08",
     title="Audit: what does sharding save, and what does it cost?",
     text=f"""Here are nine statements about sharding. Recompute each for the case in brackets, then judge it. Where N is
 not given, rings are long: take (N − 1)/N as 1.

@@ -1,5 +1,3 @@
-"""Card of clip-shards: one norm for all parts."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch08.exercises.probes import clipped
@@ -12,8 +10,6 @@ NORMS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="clip-shards",
-    chapter="08",
     title="One norm for all parts",
     text="""Compute the norm of the whole gradient when every rank has only parts of it, and clip by that norm. Real
 runs took the norm of a rank's own parts (*pytorch/torchtitan, issue 766, January 2025*), or counted copies too

@@ -1,5 +1,3 @@
-"""Card of fsdp-by-hand: gather, compute, free."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch08.exercises.probes import by_hand
@@ -15,8 +13,6 @@ OWNERS: Mapping[int, str] = {
 }
 
 CARD = Card(
-    id="fsdp-by-hand",
-    chapter="08",
     title="Gather, compute, free",
     text="""Write `sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)`, one step of FSDP in
 which no rank holds more than two units whole. A model is a stack of units. The weights of a unit form one flat row,

@@ -1,5 +1,3 @@
-"""Card of hsdp-group: how large a group?"""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,8 +20,6 @@ PER_NODE = 8
 
 
 CARD = Card(
-    id="hsdp-group",
-    chapter="08",
     title="How large a group?",
     text="""Choose how many ranks should share one model. HSDP shards a model over groups of G ranks, with a copy of the
 model in each of N / G groups.

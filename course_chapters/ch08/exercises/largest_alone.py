@@ -1,13 +1,9 @@
-"""Card of largest-alone: how large a model by sharding alone?"""
-
 from course_chapters.ch08.exercises.shared import card_memory
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_lib.estimate.units import GB
 
 CARD = Card(
-    id="largest-alone",
-    chapter="08",
     title="How large a model by sharding alone?",
     text="""Compute the largest model that sharding alone can fit. "Double the GPUs, halve the memory" holds only for
 the state.

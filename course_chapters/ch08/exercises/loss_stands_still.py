@@ -1,5 +1,3 @@
-"""Card of loss-stands-still: the loss does not fall."""
-
 from course_chapters.ch08.exercises.probes import trained
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Maybe, Number, PerRank
@@ -24,8 +22,6 @@ def train(comm, build, make, batches, most):
 ```"""
 
 CARD = Card(
-    id="loss-stands-still",
-    chapter="08",
     title="The loss does not fall",
     text=f"""Repair a training program whose loss does not fall with FSDP (*intelligent-machine-learning/dlrover, issue
 584, August 2023*; *huggingface/accelerate, issue 3209*). It has two more bugs: one raises an error at once

@@ -1,5 +1,3 @@
-"""Card of more-gpus-same-memory: more GPUs, same memory."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth, call
@@ -19,8 +17,6 @@ CAUSES_TEXT = "\n".join(f'- `"{name}"`: {meaning};' for name, meaning in CAUSES.
 
 
 CARD = Card(
-    id="more-gpus-same-memory",
-    chapter="08",
     title="More GPUs, same memory",
     text=f"""Diagnose from a trace why memory per GPU does not fall as GPUs are added. Many threads have this complaint,
 with different causes (*pytorch/pytorch, issues 82001, 2022, and 104589, 2023*; *facebookresearch/fairscale, issue 1050,

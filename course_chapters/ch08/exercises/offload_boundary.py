@@ -1,5 +1,3 @@
-"""Card of offload-boundary: when the host is too far away."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
@@ -10,8 +8,6 @@ PCIE = float(facts.link("PCIe5 x16").one_way)
 
 
 CARD = Card(
-    id="offload-boundary",
-    chapter="08",
     title="When the host is too far away",
     text="""Find out when offloading the optimizer state to the host or its disks slows down a step. Gradients must then
 move there, and weights back.

@@ -1,5 +1,3 @@
-"""Card of own-and-tell: zeRO stage 1: update what you own, send the result."""
-
 from course_chapters.ch08.exercises.probes import owned
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import DictOf, ListOf, Maybe, Number, PerRank, Tensor
@@ -11,8 +9,6 @@ FLAT = (
 )
 
 CARD = Card(
-    id="own-and-tell",
-    chapter="08",
     title="ZeRO stage 1: update what you own, send the result",
     text="""Write an optimizer of ZeRO stage 1: every rank holds only a part of the optimizer state, updates the
 matching part of the weights, and sends the result. Weights, memory and bytes are checked; the plain optimizer gives

@@ -1,5 +1,3 @@
-"""Card of predict-all-shards: prediction: one model over all GPUs."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import PREDICTION
@@ -7,8 +5,6 @@ from course_lib.estimate.running_plan import BATCH
 from course_lib.estimate.units import GB, TFLOP
 
 CARD = Card(
-    id="predict-all-shards",
-    chapter="08",
     title="Prediction: one model over all GPUs",
     text="""Estimate for how many **seconds** a GPU sends in one step of FSDP, before you compute anything. A model of
 {{params:count}} parameters is sharded over **all** {{gpus:int}} GPUs of a cluster, with no other kind of parallelism.

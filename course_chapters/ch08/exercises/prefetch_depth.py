@@ -1,13 +1,9 @@
-"""Card of prefetch-depth: how far ahead?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
 from course_lib.estimate.units import GB, TFLOP
 
 CARD = Card(
-    id="prefetch-depth",
-    chapter="08",
     title="How far ahead?",
     text="""Find out when prefetch hides the gathers of FSDP. While a GPU computes one unit, it can gather the weights
 of the next ones; this hides the gathers only if there is enough to compute and if they begin early enough.

@@ -1,12 +1,8 @@
-"""Card of reshard-checkpoint: the same row on another number of ranks."""
-
 from course_chapters.ch08.exercises.probes import moved
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import DictOf, Number, PerRank, Tensor
 
 CARD = Card(
-    id="reshard-checkpoint",
-    chapter="08",
     title="The same row on another number of ranks",
     text="""Move a sharded row from `old` ranks to `new` ranks, more or fewer, without ever holding the whole row on one
 rank. This is what loading a checkpoint on another number of ranks requires.

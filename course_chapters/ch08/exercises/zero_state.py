@@ -1,5 +1,3 @@
-"""Card of zero-state: who holds how much?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -28,8 +26,6 @@ def _vary_state(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="zero-state",
-    chapter="08",
     title="Who holds how much?",
     text="""Compute how much training state a rank holds in each stage of ZeRO, and how many ranks a model needs. Stage
 1 shards the optimizer state (master copy and moments), stage 2 also the gradients, and stage 3 also the weights; stage

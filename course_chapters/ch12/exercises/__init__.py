@@ -1,8 +1,6 @@
 """Chapter 12, "Expert parallelism: what if each token needs only some of the weights?": cards, drills and the numbers
 of its prose."""
 
-from course_chapters.ch12.exercises.drills import DRILLS
-from course_chapters.ch12.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -20,5 +18,3 @@ CARDS = gather(
     "node-limited",
     "audit-moe",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

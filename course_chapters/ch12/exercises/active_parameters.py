@@ -1,5 +1,3 @@
-"""Card of active-parameters: total and active parameters."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -13,8 +11,6 @@ SHARED: Mapping[int, str] = {
 }
 
 CARD = Card(
-    id="active-parameters",
-    chapter="12",
     title="Total and active parameters",
     text="""Count the parameters of a model with experts: all that must be stored, and those that one token uses. Memory
 follows the first number, and compute follows the second. Write two functions with the same arguments

@@ -1,5 +1,3 @@
-"""Card of audit-moe: audit: what do experts cost and save?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, table
 
@@ -24,8 +22,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-moe",
-    chapter="12",
     title="Audit: what do experts cost and save?",
     text=f"""Here are eight published statements about models with experts. Recompute each for the case in brackets,
 then judge it. You may use the library.

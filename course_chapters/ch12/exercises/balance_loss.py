@@ -1,5 +1,3 @@
-"""Card of balance-loss: a loss that balances experts."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch12.exercises.probes import balanced
@@ -12,8 +10,6 @@ COUNTS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="balance-loss",
-    chapter="12",
     title="A loss that balances experts",
     text="""Write `balance_loss(comm, logits, k)`, the auxiliary loss E · Σₑ cₑ · Pₑ over the E experts. It is 1 when
 all experts are used alike, and larger when the experts with the most copies also have the highest probabilities.

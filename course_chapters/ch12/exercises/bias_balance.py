@@ -1,5 +1,3 @@
-"""Card of bias-balance: balance by a bias."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch12.exercises.probes import steered
@@ -14,8 +12,6 @@ RULES: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="bias-balance",
-    chapter="12",
     title="Balance by a bias",
     text="""Write two functions that balance experts without an auxiliary loss. A bias per expert steers the *choice*,
 and the weights do not see it.

@@ -1,5 +1,3 @@
-"""Card of capacity: capacity: which copies fit."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch12.exercises.probes import rows_kept
@@ -12,8 +10,6 @@ KEEPS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="capacity",
-    chapter="12",
     title="Capacity: which copies fit",
     text="""An expert with a fixed buffer takes at most `capacity` copies of tokens. Write two functions: one sizes the
 buffer, and one decides which copies are dropped.

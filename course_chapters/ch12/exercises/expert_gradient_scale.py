@@ -1,13 +1,9 @@
-"""Card of expert-gradient-scale: find the bug: gradients that grow with the group."""
-
 from course_chapters.ch12.exercises.probes import averaged
 from course_chapters.ch12.exercises.shared import vary_layout
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, PerRank, Tensor
 
 CARD = Card(
-    id="expert-gradient-scale",
-    chapter="12",
     title="Find the bug: gradients that grow with the group",
     text="""Repair `average_gradients`: the gradients of the experts are too large by the size of the expert-parallel
 group (*pytorch/pytorch, issue 160285*; the same in *NVIDIA/Megatron-LM, pull request 5956*). The loss curves looked the

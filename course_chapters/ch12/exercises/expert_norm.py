@@ -1,13 +1,9 @@
-"""Card of expert-norm: the norm of all gradients."""
-
 from course_chapters.ch12.exercises.probes import normed
 from course_chapters.ch12.exercises.shared import vary_layout
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, PerRank
 
 CARD = Card(
-    id="expert-norm",
-    chapter="12",
     title="The norm of all gradients",
     text="""Write `global_norm(comm, dense, experts, copies)`, the number that gradient clipping needs: the norm of the
 whole model's gradient, the same on every rank. Megatron-LM once left some experts out (*NVIDIA/Megatron-LM, pull

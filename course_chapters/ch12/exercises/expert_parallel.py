@@ -1,5 +1,3 @@
-"""Card of expert-parallel: experts on many ranks."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch12.exercises.probes import parallel
@@ -14,8 +12,6 @@ PLACES: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="expert-parallel",
-    chapter="12",
     title="Experts on many ranks",
     text="""Write `expert_parallel(comm, x, ids, weights, experts, exchange)`, the same layer with its experts spread
 over the ranks. Copies of tokens travel to the rank of their expert, and the results travel back.

@@ -1,5 +1,3 @@
-"""Card of group-by-expert: one call per expert."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch12.exercises.probes import mixed
@@ -13,8 +11,6 @@ SCALES: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="group-by-expert",
-    chapter="12",
     title="One call per expert",
     text="""Write `mixture(x, ids, weights, experts)`, the layer on one rank. GPUs need large matrix products, so each
 expert must be called once, with all of its tokens.

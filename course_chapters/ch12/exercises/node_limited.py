@@ -1,5 +1,3 @@
-"""Card of node-limited: at most a few nodes per token."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch12.exercises.probes import rows_kept
@@ -13,8 +11,6 @@ NODE_SCORES: Mapping[str, str] = {
 
 
 CARD = Card(
-    id="node-limited",
-    chapter="12",
     title="At most a few nodes per token",
     text="""Write two functions for routing that spares the slow links between nodes. The experts are split evenly over
 `nodes` nodes: the first E / nodes experts are on node 0, and so on.

@@ -1,5 +1,3 @@
-"""Card of predict-drops: prediction: how much does chance drop?"""
-
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -15,8 +13,6 @@ def _vary_drops(draw: random.Random) -> Mapping[str, Any]:
 
 
 CARD = Card(
-    id="predict-drops",
-    chapter="12",
     title="Prediction: how much does chance drop?",
     text="""Predict how many tokens are dropped even if a router has learned a perfect balance: each of {{tokens:int}}
 tokens goes to one of {{experts}} experts, all equally likely and independent of each other. The capacity factor is 1,

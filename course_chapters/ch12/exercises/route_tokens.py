@@ -1,5 +1,3 @@
-"""Card of route-tokens: a top-k router."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch12.exercises.probes import routed
@@ -13,8 +11,6 @@ WEIGHTS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="route-tokens",
-    chapter="12",
     title="A top-k router",
     text="""Write `route(logits, k)`, which sends every token to the `k` experts with the largest logits. It returns
 `(ids, weights)`, two tensors in shape (tokens, k).

@@ -1,7 +1,5 @@
 """Chapter 16, "Serving: what changes when the model answers?": cards, drills and the numbers of its prose."""
 
-from course_chapters.ch16.exercises.drills import DRILLS
-from course_chapters.ch16.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -21,5 +19,3 @@ CARDS = gather(
     "serving-bill",
     "audit-serving",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,5 +1,3 @@
-"""Card of audit-serving: audit: what was printed about serving."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules, short_table
 
@@ -24,8 +22,6 @@ ITEMS = (
 )
 
 CARD = Card(
-    id="audit-serving",
-    chapter="16",
     title="Audit: what was printed about serving",
     text=f"""Here are eight published statements about serving. Recompute each for the case in brackets, then judge it.
 You may use the library. kB, MB and GB are powers of 1,000.

@@ -1,5 +1,3 @@
-"""Card of continuous-batching: plan the next iteration."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch16.exercises.probes import planned
@@ -13,8 +11,6 @@ PROMPTS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="continuous-batching",
-    chapter="16",
     title="Plan the next iteration",
     text="""Requests join and leave a running batch at every iteration. Write
 `plan(running, waiting, budget, free, size)`, which decides what the next iteration computes.

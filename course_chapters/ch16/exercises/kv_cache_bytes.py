@@ -1,5 +1,3 @@
-"""Card of kv-cache-bytes: bytes of the KV cache."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Number, Rows
@@ -12,8 +10,6 @@ _MODELS = (
 
 
 CARD = Card(
-    id="kv-cache-bytes",
-    chapter="16",
     title="Bytes of the KV cache",
     text="""The KV cache decides how many requests fit on a GPU. Write three functions that return its bytes for **one**
 sequence:

@@ -1,5 +1,3 @@
-"""Card of latency-budget: how long a chunk?"""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -12,8 +10,6 @@ TIMES: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="latency-budget",
-    chapter="16",
     title="How long a chunk?",
     text="""A server computes prompts in chunks, so that a long prompt does not hold up the requests that are being
 answered. Write two functions: one predicts the latencies of a chunk size, the other chooses the size. An iteration over

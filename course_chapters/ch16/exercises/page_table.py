@@ -1,5 +1,3 @@
-"""Card of page-table: a page table for the KV cache."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch16.exercises.probes import paged
@@ -16,8 +14,6 @@ COPIES: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="page-table",
-    chapter="16",
     title="A page table for the KV cache",
     text="""Write `Pages(pages, size)`, the page table of a server. It hands out pages `0 … pages - 1` of `size` tokens
 each, shares them between requests, and takes them back. Its methods:

@@ -1,13 +1,9 @@
-"""Card of predict-wait: prediction: how fast do waits grow?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import PREDICTION
 from course_grader.exercises.result_schema import Anything
 
 CARD = Card(
-    id="predict-wait",
-    chapter="16",
     title="Prediction: how fast do waits grow?",
     text="""Before you compute anything, commit to an interval for the factor by which the **mean wait** of a request
 grows when the server goes from {{low}} % busy to {{high}} % busy. Write `growth()`: it returns `(low, high)`, with

@@ -1,5 +1,3 @@
-"""Card of prefill-and-decode: seconds of a prefill and of a decode step."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Maybe, Number, Rows
@@ -11,8 +9,6 @@ _GPUS = (
 )
 
 CARD = Card(
-    id="prefill-and-decode",
-    chapter="16",
     title="Seconds of a prefill and of a decode step",
     text="""Predict how long a GPU takes for a prompt and for the next token of a batch, with the roofline of
 chapter 03. Write three functions. `params` is the number of parameters, each of `number` bytes; `flops` and

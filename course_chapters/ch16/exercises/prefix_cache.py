@@ -1,5 +1,3 @@
-"""Card of prefix-cache: a prefix cache."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch16.exercises.probes import cached
@@ -13,8 +11,6 @@ SHARING: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="prefix-cache",
-    chapter="16",
     title="A prefix cache",
     text="""Write `PrefixCache(pages, size)`. It keeps the pages of earlier prompts. A prompt that shares a prefix with
 one of them is then computed only from where the two differ. Its methods:

@@ -1,13 +1,9 @@
-"""Card of quantize-kv: a KV cache of few bits."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import kept_rows
 from course_grader.exercises.result_schema import Rows, Tensor, TupleOf
 
 CARD = Card(
-    id="quantize-kv",
-    chapter="16",
     title="A KV cache of few bits",
     text="""Write a function that quantizes a KV cache and one that restores it. Keys have a few channels with large
 numbers, the same ones for all tokens; values do not. So keys are quantized by channel and values by token, and one

@@ -1,5 +1,3 @@
-"""Card of repair-pages: the page that two tokens share."""
-
 from course_chapters.ch16.exercises.probes import repaired
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
@@ -23,8 +21,6 @@ def release(pool, table):
 ```"""
 
 CARD = Card(
-    id="repair-pages",
-    chapter="16",
     title="The page that two tokens share",
     text=f"""A server with this code answers some cached prompts with nonsense and fails on others. Repair the two
 functions. The bugs are real: new pages were taken before the hits were marked as used (*vllm-project/vllm, pull request

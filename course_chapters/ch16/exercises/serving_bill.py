@@ -1,13 +1,9 @@
-"""Card of serving-bill: the bill of a model."""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Number, Rows
 
 CARD = Card(
-    id="serving-bill",
-    chapter="16",
     title="The bill of a model",
     text="""A model costs the rent of the GPUs that serve it, and its own training. Write two functions:
 

@@ -1,13 +1,9 @@
-"""Card of size-the-fleet: how many replicas?"""
-
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import ListOf, Maybe, Number, Rows
 
 CARD = Card(
-    id="size-the-fleet",
-    chapter="16",
     title="How many replicas?",
     text="""Size a fleet from memory and Little's law, and use the law to find impossible rows in a benchmark report.
 Write three functions:

@@ -1,5 +1,3 @@
-"""Card of speculative-sampler: guess ahead, and keep the distribution."""
-
 from collections.abc import Mapping
 
 from course_chapters.ch16.exercises.probes import speculated
@@ -13,8 +11,6 @@ DRAFTS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="speculative-sampler",
-    chapter="16",
     title="Guess ahead, and keep the distribution",
     text="""A draft model proposes some tokens, and the target model checks them all in one step. Write `verify`, which
 accepts or rejects them so that the output has **exactly** the target's distribution, and `tokens_per_step`, which

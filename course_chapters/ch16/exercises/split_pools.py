@@ -1,5 +1,3 @@
-"""Card of split-pools: GPUs for prefill, GPUs for decode."""
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -12,8 +10,6 @@ SENDS: Mapping[str, str] = {
 }
 
 CARD = Card(
-    id="split-pools",
-    chapter="16",
     title="GPUs for prefill, GPUs for decode",
     text="""Prefill and decode run on different GPUs, and each prompt's KV cache is sent from one pool to the other.
 Write two functions:

@@ -1,7 +1,5 @@
 """Chapter 18, "The compiled step: what moves a GPU's own MFU?": cards, drills and the numbers of its prose."""
 
-from course_chapters.ch18.exercises.drills import DRILLS
-from course_chapters.ch18.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -18,5 +16,3 @@ CARDS = gather(
     "repair-replay",
     "audit-compiled",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,8 +1,6 @@
 """Chapter 19, "Post-training: what changes when the model writes its own data?": cards, drills and the numbers of its
 prose."""
 
-from course_chapters.ch19.exercises.drills import DRILLS
-from course_chapters.ch19.exercises.numbers import NUMBERS
 from course_grader.exercises import gather
 
 CARDS = gather(
@@ -20,5 +18,3 @@ CARDS = gather(
     "models-on-gpus",
     "audit-post-training",
 )
-
-__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,5 +1,3 @@
-"""Judge of audit-sharding: audit: what does sharding save, and what does it cost?"""
-
 from course_chapters.ch08.exercises.audit_sharding import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

@@ -1,5 +1,3 @@
-"""Judge of clip-shards: one norm for all parts."""
-
 import math
 import random
 from collections.abc import Sequence

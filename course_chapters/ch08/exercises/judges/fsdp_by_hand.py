@@ -1,5 +1,3 @@
-"""Judge of fsdp-by-hand: gather, compute, free."""
-
 import math
 import random
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,3 @@
-"""Judge of hsdp-group: how large a group?"""
-
 import random
 from itertools import islice
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of largest-alone: how large a model by sharding alone?"""
-
 import random
 from typing import Any
 

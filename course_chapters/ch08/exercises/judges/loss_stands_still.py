@@ -1,5 +1,3 @@
-"""Judge of loss-stands-still: the loss does not fall."""
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

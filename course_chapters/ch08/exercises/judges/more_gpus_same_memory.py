@@ -1,5 +1,3 @@
-"""Judge of more-gpus-same-memory: more GPUs, same memory."""
-
 from collections.abc import Mapping
 from random import Random
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of offload-boundary: when the host is too far away."""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

@@ -1,5 +1,3 @@
-"""Judge of own-and-tell: zeRO stage 1: update what you own, send the result."""
-
 import math
 import random
 from collections.abc import Mapping, Sequence

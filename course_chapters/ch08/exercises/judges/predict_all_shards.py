@@ -1,5 +1,3 @@
-"""Judge of predict-all-shards: prediction: one model over all GPUs."""
-
 from course_grader.judging import Params, prediction
 from course_lib.cluster.collectives import ring_rate
 from course_lib.estimate.compute import train_seconds

@@ -1,5 +1,3 @@
-"""Judge of prefetch-depth: how far ahead?"""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of reshard-checkpoint: the same row on another number of ranks."""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of zero-state: who holds how much?"""
-
 import math
 import random
 from collections.abc import Mapping

@@ -1,5 +1,3 @@
-"""Judge of active-parameters: total and active parameters."""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

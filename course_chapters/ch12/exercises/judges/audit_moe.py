@@ -1,5 +1,3 @@
-"""Judge of audit-moe: audit: what do experts cost and save?"""
-
 from course_chapters.ch12.exercises.audit_moe import CAUSES, ITEMS
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit

@@ -1,5 +1,3 @@
-"""Judge of balance-loss: a loss that balances experts."""
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""Judge of bias-balance: balance by a bias."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of capacity: capacity: which copies fit."""
-
 import random
 from typing import Any
 

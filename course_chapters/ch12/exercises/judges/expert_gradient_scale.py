@@ -1,5 +1,3 @@
-"""Judge of expert-gradient-scale: find the bug: gradients that grow with the group."""
-
 import math
 import random
 from collections.abc import Callable, Sequence

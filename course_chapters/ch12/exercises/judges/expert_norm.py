@@ -1,5 +1,3 @@
-"""Judge of expert-norm: the norm of all gradients."""
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""Judge of expert-parallel: experts on many ranks."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

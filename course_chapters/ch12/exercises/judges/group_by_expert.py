@@ -1,5 +1,3 @@
-"""Judge of group-by-expert: one call per expert."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of chapter 12's layer: values, gradients and calls on one rank."""
-
 from collections.abc import Sequence
 from typing import Any
 

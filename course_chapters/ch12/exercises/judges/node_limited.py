@@ -1,5 +1,3 @@
-"""Judge of node-limited: at most a few nodes per token."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of predict-drops: prediction: how much does chance drop?"""
-
 import math
 
 from course_grader.judging import Params, prediction

@@ -1,5 +1,3 @@
-"""Judge of route-tokens: a top-k router."""
-
 import random
 from typing import Any
 

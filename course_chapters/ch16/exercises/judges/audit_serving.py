@@ -1,5 +1,3 @@
-"""Judge of audit-serving: audit: what was printed about serving."""
-
 from course_chapters.ch16.exercises.audit_serving import CAUSES, ITEMS
 from course_chapters.ch16.exercises.judges.shared import kv_bytes
 from course_grader.judging import Worked

@@ -1,5 +1,3 @@
-"""Judge of continuous-batching: plan the next iteration."""
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

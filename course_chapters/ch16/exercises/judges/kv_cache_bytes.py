@@ -1,5 +1,3 @@
-"""Judge of kv-cache-bytes: bytes of the KV cache."""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

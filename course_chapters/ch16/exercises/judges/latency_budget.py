@@ -1,5 +1,3 @@
-"""Judge of latency-budget: how long a chunk?"""
-
 import random
 
 from course_chapters.ch16.exercises.judges.shared import Row

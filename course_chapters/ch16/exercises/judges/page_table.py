@@ -1,5 +1,3 @@
-"""Judge of page-table: a page table for the KV cache."""
-
 import random
 import re
 from contextlib import suppress

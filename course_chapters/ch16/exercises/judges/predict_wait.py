@@ -1,5 +1,3 @@
-"""Judge of predict-wait: prediction: how fast do waits grow?"""
-
 from course_grader.judging import Params
 from course_grader.judging.prediction import prediction
 

@@ -1,5 +1,3 @@
-"""Judge of prefill-and-decode: seconds of a prefill and of a decode step."""
-
 import random
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Judge of prefix-cache: a prefix cache."""
-
 import random
 import re
 from collections.abc import Mapping, Sequence

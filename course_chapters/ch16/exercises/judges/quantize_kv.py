@@ -1,5 +1,3 @@
-"""Judge of quantize-kv: a KV cache of few bits."""
-
 import random
 from collections.abc import Sequence
 from typing import Any

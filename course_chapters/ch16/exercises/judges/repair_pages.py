@@ -1,5 +1,3 @@
-"""Judge of repair-pages: the page that two tokens share."""
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-"""Judge of serving-bill: the bill of a model."""
-
 import random
 
 from course_grader.judging import Judging, Params, Worked

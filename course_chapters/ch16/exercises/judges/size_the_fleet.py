@@ -1,5 +1,3 @@
-"""Judge of size-the-fleet: how many replicas?"""
-
 import random
 
 from course_chapters.ch16.exercises.judges.shared import Row

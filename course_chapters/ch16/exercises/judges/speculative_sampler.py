@@ -1,5 +1,3 @@
-"""Judge of speculative-sampler: guess ahead, and keep the distribution."""
-
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence

@@ -1,5 +1,3 @@
-"""Judge of split-pools: GPUs for prefill, GPUs for decode."""
-
 import random
 
 from course_chapters.ch16.exercises.judges.shared import Row

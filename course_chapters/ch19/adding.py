@@ -8,6 +8,7 @@ step and the question, so that answers do not depend on how many processes share
 from __future__ import annotations
 
 import copy
+import math
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -134,6 +135,10 @@ class Plan:
     def __post_init__(self) -> None:
         for name in ("steps", "questions", "group", "tuned_steps", "updates", "trainers"):
             require_whole(name, getattr(self, name))
+        for name in ("lora", "generators"):
+            require_whole(name, getattr(self, name), least=0)
+        if not (0 < self.rate < math.inf and 0 <= self.beta < math.inf):
+            raise ValueError(f"rate={self.rate}, beta={self.beta}: the rate must be positive and beta not negative.")
         if self.group < 2:
             raise ValueError("group=1: a group of one answer is its own mean, so nothing is learned; give at least 2.")
         if self.questions > len(QUESTIONS):

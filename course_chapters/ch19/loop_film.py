@@ -26,7 +26,7 @@ def draw_loop(frame: int = FRAMES, way: str = "one step off", generators: str = 
     late = max(film.staleness)
     title = f"{way.capitalize()}: {done} of {BATCHES} batches trained after {now:.0f} of {end:.0f} s"
     busy = percent_text(sum(film.busy) / len(film.busy), 2)
-    old = f"rollouts are up to {count_text(late, 'version')} old"
+    old = f"rollouts are up to {count_text(late, 'version')} old" if late else "no rollout is of older weights"
     sheet.head(title, f"Generators {generators}. All GPUs are busy {busy} of the time; {old}.")
     panel = Plot(0.95, 0.95, 6.2, 1.9, (0, _longest(generators)), (4, 0))
     panel.frame(sheet, {at: str(at) for at in range(0, int(_longest(generators)) + 1, 10)}, {}, "seconds")
@@ -53,7 +53,7 @@ def draw_loop(frame: int = FRAMES, way: str = "one step off", generators: str = 
     shares = "; ".join(
         f"{name} busy {percent_text(each, 2)}" for name, each in zip(_names(film), film.busy, strict=True)
     )
-    sheet.alt = f"{title}. Generators {generators}. {shares}. Rollouts are up to {count_text(late, 'version')} old."
+    sheet.alt = f"{title}. Generators {generators}. {shares}. {old.capitalize()}."
     return sheet
 
 

@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from IPython.display import Markdown
 
-from course_chapters.ch19 import adding, lora, policy
+from course_chapters.ch19 import adding, lora, policy, post_plan
 from course_chapters.table import columns
 from course_lib.cluster import simulate
 from course_lib.draw import curves, palette, style
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts, memory
-from course_lib.estimate.units import bytes_text, number_text, percent_text
+from course_lib.estimate.running_plan import GPUS, MODEL
+from course_lib.estimate.units import bytes_text, duration_text, number_text, percent_text
 from course_runs import evidence
 
 DRAWS = 20_000  # tokens in the table of estimators
@@ -95,7 +96,7 @@ def learning_curve() -> Any:
     return curves.drawn({f"mean reward, {where}": ("reward", {"GRPO": rewards})}, alt)
 
 
-def lora_table(rank: int = 16, model: str = "llama3-70b") -> Markdown:
+def lora_table(rank: int = 16, model: str = MODEL) -> Markdown:
     """Bytes of a model's state by what is trained, in all and on each GPU of the plan under full sharding."""
     shape = facts.model(model)
     trained = lora.adapter_params(lora.matrices(shape), rank)
@@ -104,10 +105,12 @@ def lora_table(rank: int = 16, model: str = "llama3-70b") -> Markdown:
         ("all weights", f"{shape.params / 1e9:.1f} billion", whole),
         (f"LoRA of rank {rank}", f"{trained / 1e6:,.0f} million", thin),
     ]
-    told = [(name, count, bytes_text(size), bytes_text(size / 64)) for name, count, size in rows]
+    told = [(name, count, bytes_text(size), bytes_text(size / GPUS)) for name, count, size in rows]
     frozen = bytes_text(memory.weights_bytes(shape.params))
     return columns(
-        "trained | numbers | weights, gradients, optimizer | of each of 64 GPUs", told, f"{frozen} of it: base weights"
+        f"trained | numbers | weights, gradients, optimizer | of each of {GPUS} GPUs",
+        told,
+        f"{frozen} of it: base weights",
     )
 
 
@@ -118,8 +121,23 @@ def lora_parity() -> Markdown:
         run = simulate(lora.small_steps, ranks, args=(name,))
         losses = " → ".join(f"{each:.9f}" for each in run.results[0])
         rows.append((name, ranks, losses, bytes_text(max(run.meter.bytes_sent) / len(run.results[0]))))
-    said = "float64, matrices of 32 × 32 to 96 × 32, adapters of rank 4; under FSDP each rank has half of the sequences"
+    said = (
+        "float64, loss in fp32; matrices of 32 × 32 to 96 × 32, rank 4; under FSDP each rank has half of the sequences"
+    )
     return columns("adapters | ranks | loss of three steps | a rank sends per step", rows, said)
+
+
+def plan_table() -> Markdown:
+    """The plan's GPUs post-training its 70B model: the best split for each size of a generator."""
+    rows: Rows = []
+    for job in map(post_plan.plan_job, (2, 4, 8)):
+        best = post_plan.best_split(job)
+        times = (duration_text(each, 3) for each in (best.generate, best.train, post_plan.together_seconds(job)))
+        idle = percent_text(best.idle, 2)
+        rows.append((f"tp {job.tp}", job.at_once, f"{best.generators} + {best.trainers}", *times, idle))
+    said = f"{job.rows:,} rollouts of {job.prompt:,} + {job.reply:,} tokens, at most {post_plan.MOST} at once; bf16"
+    headings = "generator | rollouts at once | GPUs that generate + train | generate | train | all in turn | idle"
+    return columns(headings, rows, said)
 
 
 def mismatch_table() -> Markdown:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from course_lib.estimate import compute, facts
 from course_lib.estimate.memory import Layout, convention, stage_peak
-from course_lib.estimate.running_plan import CONVENTION, MFU
+from course_lib.estimate.running_plan import CONVENTION, GPUS, MFU, MODEL
 from course_lib.estimate.units import require_whole
-from course_lib.operate.serving import Deployment, steady_tokens_per_s
+from course_lib.operate.serving import Deployment, largest_batch, steady_tokens_per_s
 
 TRAINED = {"actor": True, "critic": True, "reference": False, "reward": False}  # whether a model of this role learns
 RESERVE = 0.06  # of a GPU's memory: what the course's deployments leave free as well
@@ -66,7 +66,7 @@ def memory(roles: Mapping[str, str], gpus: int, seq: int, letter: str = CONVENTI
 class PostJob:
     """A step of a post-training job: `rows` rollouts, each a prompt and a reply of so many tokens."""
 
-    gpus: int = 64
+    gpus: int = GPUS
     model: str = "llama3-8b"
     device: str = "H100 SXM"
     rows: int = 1024
@@ -88,6 +88,11 @@ class PostJob:
     def deployment(self) -> Deployment:
         """A replica of the generator."""
         return Deployment(model=self.model, device=self.device, tp=self.tp, reserve=RESERVE)
+
+    @property
+    def at_once(self) -> int:
+        """Rollouts whose caches fit in a replica together, at most `MOST`."""
+        return largest_batch(self.deployment, self.prompt + self.reply, MOST)
 
     def generate_seconds(self, gpus: int) -> float:
         """Seconds in which `gpus` generate a batch, if replies end evenly (no long tail)."""
@@ -119,6 +124,11 @@ class PostJob:
         if require_whole("gpus", gpus) > self.gpus:
             raise ValueError(f"{gpus} GPUs for one side; the job has {self.gpus}.")
         return gpus
+
+
+def plan_job(tp: int) -> PostJob:
+    """The course's plan, post-trained: its model on its GPUs, with replicas of `tp` GPUs."""
+    return PostJob(model=MODEL, tp=tp)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         fields = {name: value for name, value in vars(given).items() if name in Plan.__dataclass_fields__}
         plan = Plan(**fields)
+        if given.compare and not plan.generators:
+            raise ValueError("--compare needs several processes; give --generators as well.")
         print(_said(plan), flush=True)
         if given.dry:
             return 0
@@ -47,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"Right answers: {percent_text(found['accuracy_before'])} before, {percent_text(found['accuracy_after'])} "
         f"after; {percent_text(found['writing_share'])} of the time went into writing."
     )
-    if given.compare:
+    if content["setup"]["compared"]:
         print(f"Rewards of one process and of all differ by at most {apart:.3g}; {TOLERANCE} may be rounding.")
     if given.out:
         print(evidence.write(content, given.out, f"posttrain-{evidence.stamp()}"))

@@ -85,6 +85,10 @@ NAN, FULL = torch.full((1, 2), torch.nan), torch.ones(1, 2, dtype=torch.bool)
         (lambda: adding.Plan(group=1), "its own mean"),
         (lambda: adding.Plan(trainers=2), "need generators"),
         (lambda: adding.Plan(questions=101), "100 different"),
+        (lambda: adding.Plan(generators=-1), "generators is -1"),
+        (lambda: adding.Plan(lora=-1), "lora is -1"),
+        (lambda: adding.Plan(rate=float("nan")), "rate must be positive"),
+        (lambda: adding.Plan(beta=-0.1), "beta not negative"),
     ],
 )
 def test_what_has_no_meaning_is_refused(refused, why):
@@ -168,7 +172,26 @@ def test_every_gradient_of_an_adapter_is_that_of_the_whole(layout, count):
             torch.testing.assert_close(each, wanted[name], rtol=1e-4, atol=1e-7)  # the loss is in fp32
 
 
-def test_adapters_send_the_bytes_of_the_formulas():
+def _backward(comm, finish):
+    part = lora.split_lora(comm, _adapted())
+    part.loss(part(TOKENS), TOKENS).backward()
+    if finish:
+        lora.finish_lora(part)
+
+
+def test_tensor_parallel_adapters_send_the_bytes_of_the_formula_after_the_backward_pass():
+    small = lora.SMALL
+    same = {name: getattr(small, name) for name in ("layers", "hidden", "heads", "kv_heads", "ffn")}
+    cuts = lora.matrices(replace(facts.model("llama3-70b"), head_dim=small.hidden // small.heads, **same))
+    whole = sum(each.numel() for each in _adapted().parameters() if each.requires_grad)
+    assert lora.adapter_params(cuts, 4) == whole
+    for ranks in (1, 2):
+        plain, finished = (simulate(_backward, ranks, args=(each,)).meter.bytes_sent for each in (False, True))
+        extra = {after - before for before, after in zip(plain, finished, strict=True)}
+        assert extra == {lora.tp_extra_bytes(cuts, 4, ranks, width=8)}
+
+
+def test_fully_sharded_adapters_send_the_bytes_of_the_formula():
     model = _adapted()
     sizes = [sum(each.numel() for each in block.parameters() if each.requires_grad) for block in model.blocks]
     frozen = [sum(each.numel() for each in block.parameters() if not each.requires_grad) for block in model.blocks]
@@ -199,7 +222,8 @@ def test_the_run_learns_and_leaves_evidence(tmp_path, capsys):
     (path,) = tmp_path.iterdir()
     content = evidence.read(path)
     assert content["kind"] == "posttraining" and all(gate.ok for gate in gates(content))
-    assert posttrain.main(["--group", "1"]) == 2 and "at least 2" in capsys.readouterr().err
+    for refused, why in (["--group", "1"], "at least 2"), (["--compare"], "several processes"):
+        assert posttrain.main(refused) == 2 and why in capsys.readouterr().err
     shipped = [each for origin, _, each in evidence.found("posttraining") if origin == "recorded"][0]
     assert shipped["measured"]["accuracy_after"] > 2 * shipped["measured"]["accuracy_before"]
     assert shipped["setup"]["compared"] and shipped["measured"]["largest_difference"] <= posttrain.TOLERANCE

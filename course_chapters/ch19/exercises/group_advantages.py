@@ -4,7 +4,8 @@ from course_grader.exercises.result_schema import ListOf, Number, Rows
 from course_grader.exercises.snippets import functions
 
 KINDS = {
-    "scaled": "the reward minus the mean of its question's rewards, over their standard deviation (over n, not n − 1)",
+    "scaled": "the reward minus the mean of its question's rewards, over their standard deviation (over n; the cell "
+    "above divides by n − 1)",
     "centered": "the reward minus the mean of its question's rewards; Dr. GRPO leaves out the standard deviation",
 }
 

@@ -6,12 +6,13 @@ from course_chapters.ch19 import loop_film, post_plan
 from course_chapters.ch19.long_tail import exponential_idle
 from course_chapters.ch19.loops import record
 from course_lib.estimate import facts
-from course_lib.estimate.units import GB, bytes_text, duration_text, number_text, percent_text
+from course_lib.estimate.units import GB, bytes_text, count_text, duration_text, number_text, percent_text
 from course_lib.operate.serving import Deployment
 
 SOURCES = ("areal-2025", "hybridflow-2024", "openrlhf-readme", "checkpoint-engine-2025", "weight-transfer-2025")
 LARGE = Deployment(model="llama3-70b", device="H100 SXM", tp=8)
 JOB = post_plan.PostJob()
+PLAN = post_plan.plan_job(8)  # of the table of sizes, the quickest
 FOUR = dict.fromkeys(("actor", "reference", "critic", "reward"), JOB.model)
 SENDING, RECEIVING = 256, 128  # GPUs of the published transfer, as the claim's text has them
 TRILLION_SHARE = 1e12 / RECEIVING  # bytes of a trillion fp8 weights on each of 128 GPUs, if they hold one copy together
@@ -52,6 +53,14 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "job_generators": lambda: str(post_plan.best_split(JOB).generators),
     "job_step": lambda: duration_text(post_plan.best_split(JOB).step, 3),
     "job_together": lambda: duration_text(post_plan.together_seconds(JOB), 3),
+    "plan_few": lambda: count_text(post_plan.plan_job(2).at_once, "rollout"),
+    "plan_many": lambda: str(PLAN.at_once),
+    "plan_generators": lambda: str(post_plan.best_split(PLAN).generators),
+    "plan_trainers": lambda: str(post_plan.best_split(PLAN).trainers),
+    "plan_tp": lambda: str(PLAN.tp),
+    "plan_least": lambda: str(next(gpus for gpus in range(1, PLAN.gpus) if PLAN.fits(gpus))),
+    "plan_step": lambda: duration_text(post_plan.best_split(PLAN).step, 3),
+    "plan_together": lambda: duration_text(post_plan.together_seconds(PLAN), 3),
     "hybridflow_least": lambda: number_text(facts.claim("hybridflow-least").value, 3),
     "areal_gain": lambda: number_text(facts.claim("areal-speedup").value, 3),
     "generation_share": lambda: percent_text(facts.claim("generation-share").value, 2),

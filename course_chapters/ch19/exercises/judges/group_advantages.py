@@ -129,9 +129,9 @@ def useful(rewards, questions):
 # ~~ ==> groups[question] = rewards[:4]
 # %% wrong: a rounded mean divided by its rounding => generality ~ unless kind=centered
 # ~ 0.0 if max(group) == min(group) else (reward - mean) / spread ==> (reward - mean) / (spread or 1.0)
-# %% wrong: one added to every spread => values
+# %% wrong: a small number beside the spread => values unless kind=centered
 # > the standard deviation has something added to it.
-# ~ (reward - mean) / spread) ==> (reward - mean) / (spread + 1))
+# ~ ** 0.5 if kind ==> ** 0.5 + 1e-4 if kind
 # %% wrong: all questions are useful => values
 # > a question whose rewards are all equal teaches nothing.
 # ~ > 1}) ==> > 0})

@@ -59,13 +59,16 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         ),
         generality("losses", 1, "no number", broken),
         generality(
-            "losses", 1, "no tokens, policies far apart", [([], [], [], 1.0, 0.2, cap), far[:3] + (1.0, 0.2, cap)]
+            "losses",
+            1,
+            "no tokens, policies far apart",
+            [([], [], [], 1.0, 0.2, cap), far[:3] + (1.0, 0.2, cap), (*far[:2], far[1], 0.0, 0.2, cap)],
         ),
         generality("clipped", 2, "no number", [(each[0], each[1], each[3], each[4]) for each in broken]),
         generality(
             "clipped", 2, "at an edge", [(*halves, 1.0, 1.0), (halves[1], halves[0], -1.0, 0.5), ([], [], 1.0, 0.2)]
         ),
-        generality("clipped", 2, "far apart", [(far[0], far[1], 1.0, 0.2), (far[0], far[1], -1.0, 0.2)]),
+        generality("clipped", 2, "far apart", [(far[0], far[1], sign, 0.2) for sign in (1.0, -1.0, 0.0)]),
     ]
     return cases
 

@@ -47,6 +47,13 @@ def test_both_passes_in_tiles_equal_plain_attention_and_move_the_bytes_of_the_fo
         assert backward == attention.backward_traffic(*shape)
 
 
+def test_both_passes_fit_into_the_fast_memory_that_they_need():
+    """Eight tiles of 16 rows: q, k, v, dk, dv, a gradient and two of scores; one byte less is too little."""
+    both_passes(128, 16, 16, 16, torch.float32, False, capacity=8 * 1024)
+    with pytest.raises(FastMemoryFull):
+        both_passes(128, 16, 16, 16, torch.float32, False, capacity=8 * 1024 - 1)
+
+
 def test_three_kernels_give_the_same_and_move_four_and_seven_matrices_of_scores():
     tiled, _, _ = both_passes(40, 8, 16, 8, torch.float32, False)
     plain = attention.slow_memory(*tiled.slow("q", "k", "v"))

@@ -99,8 +99,10 @@ def backward(memory: FastMemory, rows: int, columns: int, causal: bool = False) 
             _mask(weights, queries, keys, causal)
             weights.sub_(memory.load("log_sum", queries)).exp_()
             dv.addmm_(weights.T, grad)
-            dscores = (grad @ v.T).sub_(memory.load("delta", queries)).mul_(weights).mul_(scale)
-            del grad, weights
+            dscores = grad @ v.T
+            del grad
+            dscores.sub_(memory.load("delta", queries)).mul_(weights).mul_(scale)
+            del weights
             dk.addmm_(dscores.T, q)
             dq = memory.load("dq", queries) if keys.start else torch.zeros_like(q)
             memory.store("dq", dq.addmm_(dscores, k), queries)

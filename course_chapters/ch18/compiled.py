@@ -30,18 +30,21 @@ def watched(function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Wat
     """Call a function or module under `torch.compile`, whose graphs run as eager mode would run them.
 
     It is first compiled as a single graph; where that is not possible, the graph breaks, and the parts are compiled.
+    `.item()` counts as a break, as it is by default: `fullgraph=True` lets it into the graph.
     """
     from torch._dynamo.exc import TorchDynamoException
 
-    graphs = 0
+    graphs, broke = 0, ""
 
     def backend(graph: Any, _: Sequence[Tensor]) -> Any:
-        nonlocal graphs
+        nonlocal graphs, broke
         graphs += 1
+        if any(node.target == "item" for node in graph.graph.nodes):
+            broke = broke or "Tensor.item() leaves the graph, unless fullgraph or capture_scalar_outputs lets it in"
         return graph.forward
 
     torch._dynamo.reset()
-    compiled, broke = torch.compile(function, backend=backend, fullgraph=True), ""
+    compiled = torch.compile(function, backend=backend, fullgraph=True)
     values, made = [], []
     for call in calls:
         before = graphs

@@ -56,15 +56,19 @@ def add_norm(x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Counted]:
 
 @contextmanager
 def _interpreted() -> Iterator[tuple[Any, Any, Counted]]:
-    """Triton with its interpreter, whose masked loads and stores are counted."""
+    """Triton with its interpreter, whose masked loads and stores are counted.
+
+    Triton decides at its import whether its own functions are interpreted, and torch has imported it before.
+    """
     before, counted = os.environ.get("TRITON_INTERPRET"), Counted()
     os.environ["TRITON_INTERPRET"] = "1"
     try:
         import triton
         import triton.language as tl
+        from triton.runtime.interpreter import InterpretedFunction
         from triton.runtime.interpreter import interpreter_builder as builder
 
-        load, store = builder.create_masked_load, builder.create_masked_store
+        total, load, store = tl.sum, builder.create_masked_load, builder.create_masked_store
 
         def counted_load(pointers: Any, mask: Any, *more: Any) -> Any:
             tile = load(pointers, mask, *more)
@@ -76,9 +80,11 @@ def _interpreted() -> Iterator[tuple[Any, Any, Counted]]:
             return store(pointers, value, mask, *more)
 
         builder.create_masked_load, builder.create_masked_store = counted_load, counted_store
+        tl.sum = total if isinstance(total, InterpretedFunction) else InterpretedFunction(total.fn)
         try:
             yield triton, tl, counted
         finally:
+            tl.sum = total
             del builder.create_masked_load, builder.create_masked_store
     finally:
         os.environ.pop("TRITON_INTERPRET") if before is None else os.environ.update(TRITON_INTERPRET=before)

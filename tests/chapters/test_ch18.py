@@ -105,6 +105,7 @@ def test_breaks_and_recompilations_are_counted():
     assert [each.tolist() for each in seen.values] == [[count] * 3 for count in (1.0, 2.0, 3.0)]
     broken = compiled.watched(lambda x: x * 2 if x.sum() > 0 else x, [(x,)])
     assert "branching" in broken.broke and broken.values[0].tolist() == [2.0] * 3
+    assert "item()" in compiled.watched(lambda x: x * x.sum().item(), [(x,)]).broke
     assert compiled.watched(lambda x: x + 1, [(x,), (x,)]).graphs == (1, 0)
 
 

@@ -1,6 +1,10 @@
 """Chapter 18: attention in tiles and collective matmuls give what the plain ones give, with the traffic and the time of
 their formulas."""
 
+import os
+import sys
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -41,6 +45,13 @@ def test_both_passes_in_tiles_equal_plain_attention_and_move_the_bytes_of_the_fo
         shape = tokens, width, rows, columns, dtype.itemsize, causal
         assert forward == attention.forward_traffic(*shape)
         assert backward == attention.backward_traffic(*shape)
+
+
+def test_both_passes_fit_into_the_fast_memory_that_they_need():
+    """Eight tiles of 16 rows: q, k, v, dk, dv, a gradient and two of scores; one byte less is too little."""
+    both_passes(128, 16, 16, 16, torch.float32, False, capacity=8 * 1024)
+    with pytest.raises(FastMemoryFull):
+        both_passes(128, 16, 16, 16, torch.float32, False, capacity=8 * 1024 - 1)
 
 
 def test_three_kernels_give_the_same_and_move_four_and_seven_matrices_of_scores():
@@ -167,9 +178,85 @@ def test_the_film_of_overlap_names_the_owner_of_each_message():
             assert len(messages) == 3 * max(pieces, 1)
 
 
-@pytest.mark.skipif(not triton_kernel.is_installed(), reason="Triton is not installed")
-def test_the_kernel_in_triton_gives_the_norm_and_counts_each_number_once():
-    x, y, weight = *torch.randn(2, 5, 37), torch.randn(37)
-    out, moved = triton_kernel.add_norm(x, y, weight)
-    assert torch.allclose(out, F.rms_norm(x + y, (37,), weight, triton_kernel.EPSILON), atol=1e-5)
-    assert (moved.loaded, moved.stored) == (3 * x.nbytes, x.nbytes)
+class Pointers:
+    """Places in a flat tensor, as a stand-in for Triton passes them."""
+
+    def __init__(self, tensor, places=0):
+        self.tensor, self.places = tensor.view(-1), places
+
+    def __add__(self, places):
+        return Pointers(self.tensor, self.places + places)
+
+
+class Builder:
+    """The two calls of Triton's interpreter that reach memory; a place outside the tensor raises IndexError."""
+
+    def create_masked_load(self, pointers, mask, other):
+        return torch.full(mask.shape, other).masked_scatter(mask, pointers.tensor[pointers.places[mask]])
+
+    def create_masked_store(self, pointers, value, mask):
+        pointers.tensor[pointers.places[mask]] = value[mask]
+
+
+class Interpreted:
+    """A function of Triton's that runs in Python."""
+
+    def __init__(self, fn):
+        self.fn = fn
+
+    def __call__(self, *given):
+        return self.fn(*given)
+
+
+def stand_in_for_triton(monkeypatch):
+    """Modules that run a block program with torch, one program after another."""
+    builder, programs = Builder(), []
+
+    def jit(kernel):
+        class Launched:
+            def __getitem__(self, grid):
+                def run(*given, **sizes):
+                    given = [Pointers(each) if isinstance(each, torch.Tensor) else each for each in given]
+                    for program in range(grid[0]):
+                        programs.append(program)
+                        kernel(*given, **sizes)
+
+                return run
+
+        return Launched()
+
+    language = SimpleNamespace(
+        constexpr=int,
+        program_id=lambda _: programs[-1],
+        arange=torch.arange,
+        sqrt=torch.sqrt,
+        sum=SimpleNamespace(fn=torch.sum),  # compiled, as where torch imported Triton first
+        load=lambda pointers, mask, other: builder.create_masked_load(pointers, mask, other),
+        store=lambda pointers, value, mask: builder.create_masked_store(pointers, value, mask),
+    )
+    triton = SimpleNamespace(jit=jit, language=language, next_power_of_2=lambda size: 1 << (size - 1).bit_length())
+    modules = {"triton": triton, "triton.language": language, "triton.runtime": SimpleNamespace()}
+    modules["triton.runtime.interpreter"] = SimpleNamespace(
+        interpreter_builder=builder, InterpretedFunction=Interpreted
+    )
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_the_kernel_in_triton_gives_the_norm_and_counts_each_number_once(monkeypatch):
+    if not triton_kernel.is_installed():
+        stand_in_for_triton(monkeypatch)
+    x, y, weight = torch.randn(5, 37), torch.randn(5, 37), torch.randn(37)
+    for _ in range(2):  # the count begins anew
+        out, moved = triton_kernel.add_norm(x, y, weight)
+        assert torch.allclose(out, F.rms_norm(x + y, (37,), weight, triton_kernel.EPSILON), atol=1e-5)
+        assert (moved.loaded, moved.stored) == (3 * x.nbytes, x.nbytes)
+
+
+def test_without_triton_the_page_says_how_to_install_it_and_nothing_is_left_behind(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    assert not triton_kernel.is_installed() and "pip install triton" in triton_kernel.INSTALL
+    with pytest.raises(ImportError):
+        triton_kernel.add_norm(torch.ones(1, 4), torch.ones(1, 4), torch.ones(4))
+    assert os.environ["TRITON_INTERPRET"] == "0"

@@ -88,6 +88,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         _flat(("matmul", 0, 1000), ("small", 0, 300), ("small", 100, 400), ("small", 200, 500)),  # summed: 900
         _flat(half, ("communication", 500, 760), ("small", 400, 1000)),  # hidden behind small kernels
         _flat(half, ("small", 200, 1000), host=[("wait", 0, 1000)]),  # a wait, and no gap
+        _flat(half, ("small", 500, 1000), host=[("data", 0, 250)]),  # late for exactly the limit
+        _flat(("matmul", 0, 400), ("communication", 400, 700)),  # idle and exposed
     ]
     return [
         shown("a step of each kind", "values:idle", 0, [(trace,) for trace in known]),

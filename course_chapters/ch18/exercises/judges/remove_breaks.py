@@ -120,6 +120,8 @@ class Ramp(torch.nn.Module):
 # %% wrong: a branch for nothing kept => cost graph-break
 # ~ return torch.where(keep, x, 0).sum() / keep.sum().clamp(min=1)
 # ~~ ==> return x[keep].mean() if keep.any() else x.new_zeros(())
+# %% wrong: counts as a Python number => cost graph-break
+# ~ keep.sum().clamp(min=1) ==> max(keep.sum().item(), 1)
 # %% wrong: zero divided by zero => generality
 # > for a vector of zeros, zero was divided by zero.
 # ~ x * (limit / x.norm()).clamp(max=1) ==> x * torch.minimum(limit / x.norm(), 1 + 0 / x.norm())

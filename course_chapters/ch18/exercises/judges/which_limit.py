@@ -108,6 +108,10 @@ def fewest_tokens(k: int, n: int, size: float, flops: float, bandwidth: float, l
 # > the bytes of the result are missing.
 # ~ m * k + k * n + m * n ==> m * k + k * n
 # ~ / (k + n) ==> / k
+# %% wrong: a byte for each number => values
+# > this counts one byte for each number.
+# ~ size * (m * k ==> (m * k
+# ~ bandwidth / size - k ==> bandwidth - k
 # %% wrong: without the weights => values
 # > the bytes of B are missing: they are read however few tokens there are.
 # ~ m * k + k * n + m * n ==> m * k + m * n

@@ -68,9 +68,7 @@ from course_lib import params
 host = params("which-limit").host  # leave as is: "ahead" of the device, or "blocking" until it has ended
 
 
-def limit(
-    m: int, k: int, n: int, size: float, flops: float, bandwidth: float, launch: float
-) -> tuple[float, str]:
+def limit(m: int, k: int, n: int, size: float, flops: float, bandwidth: float, launch: float) -> tuple[float, str]:
     """Seconds that the product costs in a long stream, and what takes so long."""
     ### BEGIN SOLUTION
     moved = size * (m * k + k * n + m * n)

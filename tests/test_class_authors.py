@@ -194,7 +194,7 @@ def test_a_scaffold_in_the_course_is_registered_and_stands_in_the_notebook(tmp_p
         "right",
         "wrong",
     ]
-    assert cards.endswith('    "shift-twice",\n)\n\n__all__ = ["CARDS", "DRILLS", "NUMBERS"]\n')
+    assert cards.endswith('    "shift-twice",\n)\n')
     source = read(sources(tmp_path)["06"])
     ids = [grade_meta(cell).get("grade_id") for cell in source["cells"]]
     assert ids.index("shift-twice-check") == ids.index("shift-twice") + 1

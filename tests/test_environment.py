@@ -137,6 +137,7 @@ def test_every_library_that_the_course_imports_is_asked_for():
         ROOT / "course_grader/service/dask_workers.py": {"distributed"},
         ROOT / "course_runs/loggers.py": {"wandb"},
         ROOT / "course_app/colab.py": {"google"},  # which Colab has of its own
+        ROOT / "course_chapters/ch18/triton_kernel.py": {"triton"},
     }
     for path in sorted(path for package in (*PACKAGES, "bench") for path in (ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

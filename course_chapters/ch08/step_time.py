@@ -178,19 +178,21 @@ def draw_groups(
         panel.frame(sheet, below, marks, "ranks that share one model" if lowest else "", name)
         return panel
 
-    held, computed = "dashed: memory for state", "dashed: compute; shaded: exposed"
+    held, computed = "dashed: memory for state", "dashed: compute; thin: communication; shaded: exposed"
     for bottom, name, values, ink, limit, note in (
         (3.62, "held (GB)", [size.state / GB for size in sizes], BLUE, most / GB, held),
         (2.2, "between servers (GB)", [size.far / GB for size in sizes], VERMILION, None, ""),
         (0.62, "a step (s)", [size.seconds for size in sizes], INK, None, computed),
     ):
-        panel = frame(bottom, name, values, limit)
+        talking = [size.talking for size in sizes] if note == computed else []
+        panel = frame(bottom, name, [*values, *(max(each, min(values) / 100) for each in talking)], limit)
         low, high = panel.y
         heights = np.log10(np.maximum(values, 10**low))
         if note == computed:
             busy = np.log10([size.computing for size in sizes])
             panel.fill(sheet, across, busy, heights, color("communication"))
             panel.line(sheet, across, busy, GREEN, 1.4, dashed=True)
+            panel.line(sheet, across, np.log10(np.maximum(talking, 10**low)), VERMILION, 1.0)
         panel.line(sheet, across, heights, ink)
         if limit:
             panel.line(sheet, ends, (np.log10(limit),) * 2, GREY, 1.2, dashed=True)
@@ -208,8 +210,8 @@ def draw_groups(
     ring = f"Ring: the shortest step that fits, {best.ranks:,}." if best else "No group fits."
     more = f"{model} on {gpus:,} × {card}; a GPU sends {bytes_text(now.far)} between servers. {ring}"
     sheet.head(title, more)
-    times = duration_text(now.seconds), duration_text(now.computing)
-    sheet.alt = f"{title}. {more} A step takes {times[0]}, of which {times[1]} is compute."
+    step, work, talk = map(duration_text, (now.seconds, now.computing, now.talking))
+    sheet.alt = f"{title}. {more} A step takes {step}, of which {work} is compute; communication takes {talk}."
     return sheet
 
 

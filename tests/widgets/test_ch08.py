@@ -182,6 +182,9 @@ def test_one_unit_ahead_is_enough_where_units_are_equal_and_not_where_they_diffe
 
 def test_groups_have_their_knee_where_the_picture_puts_the_ring():
     assert "Ring: the shortest step that fits, 8." in ch08_time.draw_groups().alt
+    for name, values in (("slow", (12.5e9, 25e9, 50e9, 100e9)), ("latency", (0, 1e-6, 2e-6, 5e-6, 10e-6))):
+        pictures = {ch08_time.draw_groups(**{name: value}).svg() for value in values}
+        assert len(pictures) == len(values), f"{name} moves what is hidden, too"
     eight = next(each for each in ch08_time.groups_of("70B", 1024, 4096) if each.ranks == 8)
     assert eight.state > 80 * GB * 0.8 and eight.exposed == 0
     assert "does not fit" in ch08_time.draw_groups(8, "70B").alt

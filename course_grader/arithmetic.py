@@ -32,6 +32,16 @@ def loading_with_one_thread() -> Iterator[None]:
             torch.set_num_threads(1)
 
 
+_fills_unwritten = True  # whether memory that nobody has written holds NaN
+
+
+def leave_unwritten() -> None:
+    """From now on in this process, memory that nobody has written stays untouched, so that the system does not count
+    it as used."""
+    global _fills_unwritten
+    _fills_unwritten = False
+
+
 @contextlib.contextmanager
 def same_everywhere() -> Iterator[None]:
     """One thread, float32 on the CPU, gradients recorded and no special mode in this context; afterwards what was there
@@ -72,7 +82,7 @@ def _settings(torch: Any) -> list[tuple[Callable[[], Any], Callable[[Any], Any],
         (
             torch._C._get_deterministic_fill_uninitialized_memory,
             torch._C._set_deterministic_fill_uninitialized_memory,
-            True,
+            _fills_unwritten,
         ),
         (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest"),
         (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled, True),

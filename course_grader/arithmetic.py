@@ -32,11 +32,11 @@ def loading_with_one_thread() -> Iterator[None]:
             torch.set_num_threads(1)
 
 
-_fills_unwritten = True  # whether memory that nobody has written holds NaN
+_fills_unwritten = True  # whether unwritten memory holds NaN
 
 
 def leave_unwritten() -> None:
-    """From now on in this process, memory that nobody has written stays untouched, so that the system does not count
+    """From now on in this process, unwritten memory stays untouched, so that the system does not count
     it as used."""
     global _fills_unwritten
     _fills_unwritten = False

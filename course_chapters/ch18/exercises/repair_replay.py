@@ -50,7 +50,7 @@ def replays(answer: Any, case: Any, comm: Any = None) -> Any:
 CARD = Card(
     title="Repair: a graph that ignores its inputs",
     text="""Repair this runner of captured steps. The same mistake was found in a public library (*pytorch/tensordict,
-pull request 1788, 2026*): a step that writes a result under the name of an input went on with its first input for ever.
+pull request 1788, 2026*): a step that writes a result under the name of an input kept using its first input.
 
 ```python
 def replayed(step, Graph):

@@ -20,7 +20,7 @@ will have, and a GPU generates `speed` tokens per second. Write two functions:
   numbers: the seconds until then, and the tokens in the unfinished rollouts, which go on after the step with new
   weights. Of rollouts that end at the same moment, all are complete. `batch` is at most the number of rollouts.
 
-Without a rollout nobody waits: for an empty list return 0, and (0, 0).""",
+Without a rollout no GPU waits: for an empty list return 0, and (0, 0).""",
     **Worth(points=6, minutes=12, difficulty=2, importance=4),
     hints=(
         "How long is each GPU busy, and how long does the step take?",

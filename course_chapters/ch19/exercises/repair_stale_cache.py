@@ -36,7 +36,7 @@ prefix cache across `load_weights` (*vllm-project/vllm, issue 9744, 2024*), and 
     form="bug",
     hints=(
         "Which pages does the cache find after the update, and with which weights were they computed?",
-        "Emptying the cache is not enough: who returns the pages that nobody uses? And what may a request publish that "
+        "Emptying the cache is not enough: what returns the unused pages? And what may a request publish that "
         "began before the update?",
         "Return at once if `version <= server.version`. Otherwise append each cached page without users to `free`, and "
         "clear the cache. In `publish`, compare `request.version` with `server.version`.",

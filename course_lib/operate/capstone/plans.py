@@ -105,7 +105,7 @@ def assess(plan: Mapping[str, Any], task: Task) -> Assessed:
     """What `plan` costs on `task` and which bounds it breaks. The layout may use fewer servers than the cluster has.
 
     ValueError for a key that no plan has, and for servers to leave out that are no list of numbers; degrees that cannot
-    be are the problem "layout". The last few thousand are kept: whoever searches asks for the same plans again.
+    be are the problem "layout". The last few thousand are kept: a search asks for the same plans again.
     """
     key = task, *((name, type(value), value) for name, value in plan.items())
     try:

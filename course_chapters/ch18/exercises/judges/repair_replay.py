@@ -87,7 +87,7 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=_verdicts,
     why="Captured kernels read and write fixed memory. A dictionary is only names: when the step binds a name anew, "
-    "the name leaves the memory that the kernels read, and later inputs are copied to where nobody looks. So the "
+    "the name leaves the memory that the kernels read, and later inputs go to memory that no kernel reads. So the "
     "graph's inputs are kept apart from the step's dictionary, and the caller gets copies, because the next replay "
     "writes over the graph's results.",
     pytorch='`torch.cuda.make_graphed_callables` and `torch.compile(mode="reduce-overhead")` copy inputs in for you; '

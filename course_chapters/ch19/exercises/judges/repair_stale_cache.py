@@ -81,7 +81,7 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value), named=True),
     why="""A prefix cache is keyed by tokens, and its keys and values also depend on the weights. So an update has to
-empty it, and the pages that nobody uses must return to the pool. A request that began before the update holds keys and
+empty it, and unused pages must return to the pool. A request that began before the update holds keys and
 values of both versions; its pages are never entered, although it may finish with them.""",
     pytorch="vLLM has `reset_prefix_cache` for this, and SGLang flushes its radix cache with the update.",
 )
@@ -133,7 +133,7 @@ def publish(server, request, beginning, page):
 
 
 # %% wrong: the pages are lost => values
-# > pages that nobody uses left the cache and are not free: nobody can use them again.
+# > unused pages left the cache and are not free: no request can use them again.
 # -     server.free += [page for page in server.cache.values() if server.users[page] == 0]
 # %% wrong: all pages become free => values
 # > a page that a running request uses is free now: the next request overwrites it.

@@ -129,5 +129,4 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
         "diloco-2023",
     ),
     "next_mamba": lambda: reading("mamba-2023"),
-    "next_rlhf": lambda: reading("instructgpt-2022"),
 }

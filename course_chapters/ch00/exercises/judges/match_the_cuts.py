@@ -80,12 +80,9 @@ query. Experts receive the tokens that chose them.""",
 )
 
 ANSWERS = r'''from collections import OrderedDict
-
-
 # %% right: worked
 def matches():
     """Six rows: strategy -> (letter of its property, how the ranks communicate)."""
-    ### BEGIN SOLUTION
     return {
         "data": ("C", "all_reduce"),
         "sharded": ("B", "all_gather + reduce_scatter"),
@@ -94,14 +91,11 @@ def matches():
         "context": ("F", "ring"),
         "expert": ("D", "all_to_all"),
     }
-    ### END SOLUTION
-
 # %% right: two lists zipped, in small letters and without spaces  from: worked
 def matches():
     says = ("all_reduce", "all_gather+reduce_scatter", "all_reduce", "send_recv", "ring", "all_to_all")
     return {cut: [letter, say] for cut, letter, say in zip(
         ("data", "sharded", "tensor", "pipeline", "context", "expert"), "cbeafd", says)}
-
 # %% right: an ordered dictionary
 # ~ return { ==> return OrderedDict({
 # ~ } ==> })

@@ -57,10 +57,7 @@ restarts from step 0 had no checkpoint (14).""",
 ANSWERS = r'''# %% right: worked
 def open_first():
     """Six chapter numbers, one for each symptom, in order."""
-    ### BEGIN SOLUTION
     return [2, 8, 5, 10, 6, 14]
-    ### END SOLUTION
-
 # %% right: texts in a tuple
 # ~ [2, 8, 5, 10, 6, 14] ==> "02", "08", "05", "10", "06", "14"
 # %% right: any variant

@@ -116,13 +116,9 @@ direction.""",
     pytorch="In NCCL's ring all-reduce every rank starts at once, each with a different part; chapter 06 builds it.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def pass_token(comm, token):
     """The token as this rank sent it on; on rank 0, as it came back."""
-    ### BEGIN SOLUTION
     if comm.size == 1:
         return token
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
@@ -135,8 +131,6 @@ def pass_token(comm, token):
     seen += token
     comm.send(seen, after)
     return seen
-    ### END SOLUTION
-
 # %% right: only the stamps so far travel
 # ~ comm.send(token, after) ==> comm.send(token[:1].clone(), after)
 # -     comm.recv(seen, before)
@@ -202,18 +196,14 @@ def pass_token(comm, token):
         work.wait()
     return sum(seen.values(), token.clone())
 # %% wrong: a message of its own before each token => cost sent-again
-# -         comm.send(token, after)
-# -         comm.recv(seen, before)
+#       if comm.rank == 0:  # one rank has to start
 # +         comm.send(torch.ones(1), after)
-# +         comm.send(token, after)
+#           comm.send(token, after)
 # +         comm.recv(torch.ones(1), before)
-# +         comm.recv(seen, before)
-# -     comm.recv(seen, before)
+#           return seen
 # +     comm.recv(torch.ones(1), before)
-# +     comm.recv(seen, before)
-# -     comm.send(seen, after)
+#       seen += token
 # +     comm.send(torch.ones(1), after)
-# +     comm.send(seen, after)
 # %% wrong: the token in two halves => cost sent-again
 # -         comm.send(token, after)
 # -         comm.recv(seen, before)
@@ -221,8 +211,7 @@ def pass_token(comm, token):
 # +             [to(half, after if to == comm.send else before) for half in tensor.tensor_split(2)]
 # -     comm.recv(seen, before)
 # +     [comm.recv(half, before) for half in seen.tensor_split(2)]
-# -     comm.send(seen, after)
-# +     [comm.send(half, after) for half in seen.tensor_split(2)]
+# ~ comm.send(seen, after) ==> [comm.send(half, after) for half in seen.tensor_split(2)]
 # %% wrong: stamps after it has begun to send => protocol raised
 # -     comm.send(seen, after)
 # +     sent = seen.clone()
@@ -237,8 +226,7 @@ def pass_token(comm, token):
 # ~ (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
 # ~~ ==> {0: (1, 4), 1: (2, 0), 2: (3, 1), 3: (4, 2), 4: (0, 3)}[comm.rank]
 # %% wrong: stamps in 32 bits, half of what came => cost too-few-bytes
-# - def pass_token(comm, token):
-# + def pass_token(comm, token):
+#   def pass_token(comm, token):
 # +     return pass_on(comm, token.int()).to(token.dtype)
 # + def pass_on(comm, token):
 # %% wrong: every rank reports to rank 0 besides => cost told-everyone

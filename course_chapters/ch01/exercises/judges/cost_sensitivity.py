@@ -39,24 +39,17 @@ JUDGING = Judging(
     "because the curve flattens.",
 )
 
-ANSWERS = r'''from course_lib.estimate import compute; from course_lib import params
-from course_lib.estimate.units import HOUR
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 asked = params("cost-sensitivity").asked  # leave as is: "point" or "slope": which of the two your variant asks for
 
 
 def cost_per_mfu_point(params: float, tokens: float, gpu_flops: float, usd_per_hour: float, mfu: float) -> float:
     """US dollars that one percentage point of MFU saves."""
 
-    ### BEGIN SOLUTION
     def cost(reached: float) -> float:
         return 6 * params * tokens / (gpu_flops * reached) / HOUR * usd_per_hour
 
     return cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100
-    ### END SOLUTION
-
 # %% right: closed form
 # ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100
 # ~~ ==> cost(mfu) * 0.01 / (mfu + 0.01 if asked == "point" else mfu)

@@ -199,19 +199,13 @@ JUDGING = Judging(
     "model omits what a step can hide and what sharding costs in traffic; chapters 06 to 13 add both.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 per_param = params("first-wall").bytes_per_param  # leave as is: bytes of state, of your variant
 
 
 def first_wall(job: dict) -> tuple[str, str, int]:
     """The heaviest wall ("none" without one), the cheapest fix that leaves no wall, and the GPUs after it."""
 
-    ### BEGIN SOLUTION
     def loads(job: dict) -> dict[str, float]:
         state = per_param * job["params"] / (job["gpus"] if job["sharded"] else 1)
         needed = 6 * job["params"] / (job["gpus"] * job["dense_flops"] * job["mfu"])  # seconds per token
@@ -229,8 +223,6 @@ def first_wall(job: dict) -> tuple[str, str, int]:
             return wall, fix, job["gpus"]
     alone = max(loads({**sharded, "gpus": 1}).values())  # sharded, every load falls as 1/GPUs
     return wall, "more GPUs", max(job["gpus"], math.ceil(alone * (1 - 1e-12)))
-    ### END SOLUTION
-
 # %% right: counts up
 # -     alone = max(loads({**sharded, "gpus": 1}).values())  # sharded, every load falls as 1/GPUs
 # -     return wall, "more GPUs", max(job["gpus"], math.ceil(alone * (1 - 1e-12)))
@@ -239,13 +231,12 @@ def first_wall(job: dict) -> tuple[str, str, int]:
 # +         gpus += 1
 # +     return wall, "more GPUs", gpus
 # %% right: in another order, lists, the wall that is not there as None
-# ~ per_param * job["params"] / (job["gpus"] if job["sharded"] else 1)
-# ~~ ==> job["params"] / (job["gpus"] if job["sharded"] else 1) * per_param
-# ~ 6 * job["params"] / (job["gpus"] * job["dense_flops"] * job["mfu"])
-# ~~ ==> 6 * job["params"] / job["gpus"] / job["dense_flops"] / job["mfu"]
-# ~ job["gpu_memory"] * (1 - job["reserve"]) ==> job["gpu_memory"] - job["reserve"] * job["gpu_memory"]
+# ~ per_param * job["params"] / (job["gpus"] if job["sharded"] else 1) ==> job["params"] / (job["gpus"] if
+# ~~ job["sharded"] else 1) * per_param
+# ~ (job["gpus"] * job["dense_flops"] * job["mfu"]) ==> job["gpus"] / job["dense_flops"] / job["mfu"]
+# ~ * (1 - job["reserve"]) ==> - job["reserve"] * job["gpu_memory"]
 # ~ else "none" ==> else None
-# ~ return wall, fix, job["gpus"] ==> return [wall, fix, job["gpus"]]
+# ~ wall, fix, job["gpus"] ==> [wall, fix, job["gpus"]]
 # %% wrong: sparse peak => values
 # > This uses the sparse peak; training is dense.
 # ~ dense_flops ==> sparse_flops

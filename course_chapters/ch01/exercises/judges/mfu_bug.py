@@ -53,10 +53,7 @@ JUDGING = Judging(
     pytorch="torchtitan divides tokens per second *per device* by the peak of one device; check which one a log means.",
 )
 
-ANSWERS = r'''from course_lib.estimate import compute; from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 scope = params("mfu-bug").scope  # leave as is: "all" or "each": whose sequences `batch` counts in your variant
 
 
@@ -64,12 +61,9 @@ def mfu_fixed(
     params: float, sequence: int, batch: int, steps: int, seconds: float, gpus: int, gpu_flops: float
 ) -> float:
     """MFU of the whole run, as a fraction of one."""
-    ### BEGIN SOLUTION
     sequences = batch if scope == "all" else batch * gpus  # of all GPUs, and so must the peak be
     tokens = sequence * sequences * steps
     return 6 * params * tokens / seconds / (gpus * gpu_flops)
-    ### END SOLUTION
-
 # %% right: one GPU's share of the tokens
 # ~ batch if scope == "all" else batch * gpus ==> batch / gpus if scope == "all" else batch
 # ~ seconds / (gpus * gpu_flops) ==> seconds / gpu_flops

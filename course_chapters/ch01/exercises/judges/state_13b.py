@@ -84,36 +84,24 @@ JUDGING = Judging(
     "`torch.distributed.fsdp.fully_shard` spreads the state evenly (chapter 08).",
 )
 
-ANSWERS = r'''import math
-
-from course_lib.estimate import memory
-from course_lib import params
-
-
+ANSWERS = r'''from course_lib.estimate import memory
 # %% right: worked
 mine = params("state-13b")  # leave as is: your variant: mine.params, mine.memory, mine.convention, mine.buckets
 
 
 def training_state(params: float) -> float:
     """Bytes of training state of a whole model, with the buckets of your variant."""
-    ### BEGIN SOLUTION
     return params * sum(memory.CONVENTIONS[mine.convention].buckets.values())
-    ### END SOLUTION
 
 
 def fewest_gpus(nbytes: float, gpu_memory: float) -> int:
     """The least whole number of GPUs that hold `nbytes` bytes, spread evenly."""
-    ### BEGIN SOLUTION
     return max(1, math.ceil(nbytes / gpu_memory))
-    ### END SOLUTION
 
 
 def headroom(nbytes: float, gpu_memory: float, gpus: int) -> float:
     """Bytes left on each GPU when `nbytes` bytes are spread evenly; negative where the share does not fit."""
-    ### BEGIN SOLUTION
     return gpu_memory - nbytes / gpus
-    ### END SOLUTION
-
 # %% right: floor division turned round, six digits
 # ~ params * sum(memory.CONVENTIONS[mine.convention].buckets.values())
 # ~~ ==> float(f"{params * sum(memory.CONVENTIONS[mine.convention].buckets.values()):.6g}")

@@ -78,26 +78,16 @@ JUDGING = Judging(
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts a step's FLOPs and confirms the 6 for dense models.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib.estimate import compute
-from course_app import notebook
-
-
+ANSWERS = r'''from course_app import notebook
 # %% right: worked
 def train_days(params: float, tokens: float, gpu_flops: float, utilization: float) -> float:
     """Days of 24 h that one GPU needs, at a fraction `utilization` of its peak of `gpu_flops` FLOP/s."""
-    ### BEGIN SOLUTION
     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
-    ### END SOLUTION
 
 
 def gpus_for_deadline(params: float, tokens: float, gpu_flops: float, utilization: float, days: float) -> int:
     """The least whole number of GPUs that finish within `days`, with perfect scaling."""
-    ### BEGIN SOLUTION
     return max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days))
-    ### END SOLUTION
-
 # %% right: whole days of the printed solution are near enough
 # -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
 # +     days = 6 * params * tokens / gpu_flops / utilization / 24 / 60 / 60
@@ -152,23 +142,19 @@ def gpus_for_deadline(params: float, tokens: float, gpu_flops: float, utilizatio
 # + MINE = notebook.params("train-days-7b")
 # %% wrong: the days rounded up => generality
 # > this is rounded up to whole days; keep the fraction.
-# ~ return 6 * params * tokens / (gpu_flops * utilization) / 86_400
-# ~~ ==> return math.ceil(6 * params * tokens / (gpu_flops * utilization) / 86_400)
-# ~ train_days(params, tokens, gpu_flops, utilization) / days
-# ~~ ==> 6 * params * tokens / (gpu_flops * utilization) / 86_400 / days
+# ~ 6 * params * tokens / (gpu_flops * utilization) / 86_400 ==> math.ceil(6 * params * tokens / (gpu_flops *
+# ~~ utilization) / 86_400)
+# ~ train_days(params, tokens, gpu_flops, utilization) ==> 6 * params * tokens / (gpu_flops * utilization) / 86_400
 # %% wrong: whole days before the GPUs are counted => generality
 # > the days were rounded up before they were divided; keep the fraction.
-# ~ math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
-# ~~ ==> math.ceil(math.ceil(train_days(params, tokens, gpu_flops, utilization)) / days)
+# ~ train_days(params, tokens, gpu_flops, utilization) ==> math.ceil(train_days(params, tokens, gpu_flops, utilization))
 # %% wrong: asks the library => raised
-# ~ 6 * params * tokens / (gpu_flops * utilization) / 86_400
-# ~~ ==> compute.train_seconds(params, tokens, gpu_flops, utilization) / 86_400
+# ~ 6 * params * tokens / (gpu_flops * utilization) ==> compute.train_seconds(params, tokens, gpu_flops, utilization)
 # %% half: no deadline yet => 2.5
 # ~ return max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)) ==> raise NotImplementedError
 # %% wrong: days are kept by size and tokens => generality -
-# ~ return 6 * params * tokens / (gpu_flops * utilization) / 86_400
-# ~~ ==> return KEPT.setdefault((params, tokens), 6 * params * tokens / (gpu_flops * utilization) / 86_400)
+# ~ 6 * params * tokens / (gpu_flops * utilization) / 86_400 ==> KEPT.setdefault((params, tokens), 6 * params * tokens
+# ~~ / (gpu_flops * utilization) / 86_400)
 #       return max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days))
-#       ### END SOLUTION
 # + KEPT = {}
 '''

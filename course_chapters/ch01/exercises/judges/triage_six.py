@@ -175,7 +175,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def triage(job: dict) -> tuple[str, list[str]]:
     """The first response, and every wall that one GPU hits, in order."""
-    ### BEGIN SOLUTION
     weights, trains, serves = 2 * job["params"], job["tokens"] > 0, job["qps"] > 0
     seconds = 6 * job["params"] * job["tokens"] / (job["gpu_flops"] * job["mfu"])
     slow = job["user_tokens_s"] * weights > job["gpu_bandwidth"]  # all weights are read once per token
@@ -187,8 +186,6 @@ def triage(job: dict) -> tuple[str, list[str]]:
     }
     hit = [wall for wall, (_, is_hit) in questions.items() if is_hit]
     return questions[hit[0]][0] if hit else "stay on one GPU", hit
-    ### END SOLUTION
-
 # %% right: walls as tuples, in capitals
 # ~ (job["gpu_flops"] * job["mfu"]) ==> job["gpu_flops"] / job["mfu"]
 # ~ job["user_tokens_s"] * weights > job["gpu_bandwidth"] ==> job["gpu_bandwidth"] / weights < job["user_tokens_s"]

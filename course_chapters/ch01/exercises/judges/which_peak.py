@@ -81,25 +81,16 @@ JUDGING = Judging(
     "does not take.",
 )
 
-ANSWERS = r'''import numpy as np
-
-from course_lib import params
-from course_lib.estimate.units import TFLOP, YEAR
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 printed = params("which-peak")  # leave as is: your variant; printed.gpus: how many GPUs the sheet's numbers are for
 
 
 def which_peak(params: float, tokens: float, sheet: list[dict]) -> tuple[float, float]:
     """One GPU's dense BF16 peak in FLOP/s, and the years that the run takes at 100 % of it."""
-    ### BEGIN SOLUTION
     rows = sorted((row for row in sheet if row["precision"] == "BF16"), key=lambda row: row["sparsity"])
     doubled = 2 if rows[0]["sparsity"] else 1  # only where the sheet has no dense row
     peak = rows[0]["tflops"] * TFLOP / doubled / printed.gpus
     return peak, 6 * params * tokens / peak / YEAR
-    ### END SOLUTION
-
 # %% right: the smallest after undoing the doubling, years of 365 days, numpy
 # ~ rows[0]["tflops"] * TFLOP / doubled ==> np.min([row["tflops"] / (1 + row["sparsity"]) for row in rows]) * TFLOP
 # ~ return peak, 6 * params * tokens / peak / YEAR ==> return [peak, 6 * params * tokens / peak / 365 / 86_400]

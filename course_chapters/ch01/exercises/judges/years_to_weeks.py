@@ -84,14 +84,7 @@ JUDGING = Judging(
     "own cluster.",
 )
 
-ANSWERS = r'''import math
-
-import numpy as np
-
-from course_lib import params
-from course_lib.estimate.units import WEEK
-
-
+ANSWERS = r'''from course_lib.estimate.units import WEEK
 # %% right: worked
 law = params("years-to-weeks").law  # leave as is: "doubling" or "serial": how scaling falls short in your variant
 
@@ -100,7 +93,6 @@ def plan_run(
     params: float, tokens: float, gpu_flops: float, mfu: float, keep: float, gpus: int, weeks: float
 ) -> tuple[float, int | None]:
     """Weeks of the run on `gpus` GPUs, and the least number of GPUs that finish within `weeks`."""
-    ### BEGIN SOLUTION
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
 
     def weeks_on(n: int) -> float:
@@ -116,8 +108,6 @@ def plan_run(
         middle = (few + enough) // 2
         few, enough = (few, middle) if weeks_on(middle) <= weeks else (middle, enough)
     return weeks_on(gpus), enough
-    ### END SOLUTION
-
 # %% right: solved for N  from: worked
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
@@ -126,8 +116,6 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
         return alone * (1 - keep + keep / gpus), (max(1, math.ceil(keep / spare)) if spare > 0 else None)
     power = 1 + np.log2(keep)
     return [alone / gpus**power, max(1, np.ceil((alone / weeks) ** (1 / power)))]
-
-
 # %% wrong: perfect scaling => values
 # > this assumes perfect scaling.
 # ~ alone / n / keep ** math.log2(n) if law == "doubling" else alone * (1 - keep + keep / n) ==> alone / n

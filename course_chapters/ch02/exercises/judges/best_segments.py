@@ -95,24 +95,18 @@ JUDGING = Judging(
     "`torch.utils.checkpoint.create_selective_checkpoint_contexts` chooses operation by operation.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def peak_bytes(inputs: list[int], inner: list[int], starts: list[int]) -> int:
     """The most bytes alive in the backward pass if segments begin at `starts`."""
-    ### BEGIN SOLUTION
     most = kept = 0
     for start, end in zip(starts, [*starts[1:], len(inputs)], strict=True):
         kept += inputs[start]
         most = max(most, kept + sum(inner[start:end]))
     return most
-    ### END SOLUTION
 
 
 def best_segments(inputs: list[int], inner: list[int]) -> list[int]:
     """Starts of the segments with the lowest peak."""
-    ### BEGIN SOLUTION
     layers = len(inputs)
 
     def cut(cap):
@@ -133,8 +127,6 @@ def best_segments(inputs: list[int], inner: list[int]) -> list[int]:
         middle = (low + high) // 2
         low, high = (low, middle) if cut(middle) else (middle + 1, high)
     return cut(low)
-    ### END SOLUTION
-
 # %% right: walked from the back, and for every prefix all (inputs, peak) that nothing beats  from: worked
 def peak_bytes(inputs, inner, starts):
     alive, peak, end = sum(inputs[s] for s in starts), 0, len(inputs)
@@ -160,7 +152,6 @@ def best_segments(inputs, inner):
                 lowest = each[1]
         front.append(best)
     return min(front[-1], key=lambda each: each[1])[2]
-
 # %% wrong: all inputs all the time => values
 # > all inputs are kept to the end here, but those of finished segments are freed.
 # ~ most = kept = 0 ==> most, kept = 0, sum(inputs[s] for s in starts)
@@ -209,8 +200,7 @@ def best_segments(inputs, inner):
 # ~~ ==> return [k * len(inputs) // round(math.sqrt(len(inputs))) for k in range(round(math.sqrt(len(inputs))))]
 # %% wrong: equal lengths => values
 # > the segments have equal lengths, but the layers are unequal.
-# -     layers = len(inputs)
-# +     layers = len(inputs)
+#       layers = len(inputs)
 # +     ways = [list(range(0, layers, length)) for length in range(1, layers + 1)]
 # +     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
 # %% wrong: lengths for starts => values lengths
@@ -218,8 +208,7 @@ def best_segments(inputs, inner):
 # %% wrong: the end is a start => values end-counted
 # ~ return cut(low) ==> return [*cut(low), layers]
 # %% wrong: only as many layers as can be tried => generality -
-# -     layers = len(inputs)
-# +     layers = len(inputs)
+#       layers = len(inputs)
 # +     if layers > 12:
 # +         return list(range(0, layers, round(math.sqrt(layers))))
 # %% wrong: greedy up to a fixed cap => values -

@@ -150,20 +150,13 @@ JUDGING = Judging(
     weighed=_weighed,
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint as again
-
-from course_lib import params
-
-
+ANSWERS = r'''from torch.utils.checkpoint import checkpoint as again
 # %% right: worked
 reduction = params("chunked-cross-entropy").reduction  # leave as is: "mean" or "sum": your variant
 
 
 def chunked_cross_entropy(hidden, weight, targets, chunks: int):
     """The loss over the tokens that count, as a scalar. Budget: a few times tokens · vocabulary / chunks numbers."""
-    ### BEGIN SOLUTION
     from torch.utils.checkpoint import checkpoint as recompute
 
     def part(h, w, t):
@@ -173,7 +166,6 @@ def chunked_cross_entropy(hidden, weight, targets, chunks: int):
     for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks), strict=True):
         total = total + recompute(part, h, weight, t, use_reentrant=False)
     return total / (targets != -100).sum() if reduction == "mean" else total
-    ### END SOLUTION
 # %% right: both gradients while the logits are there
 class Chunked(torch.autograd.Function):
     @staticmethod
@@ -259,8 +251,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return total
 # %% wrong: bits => values
 # > this is in bits; use the natural logarithm.
-# ~ return total / (targets != -100).sum() if reduction == "mean" else total
-# ~~ ==> return total / (targets != -100).sum() / 0.6931471805599453
+# ~ if reduction == "mean" else total ==> / 0.6931471805599453
 # %% wrong: first chunk => values
 # > this is the first chunk alone.
 # ~ total = 0 ==> total, hidden, targets, chunks = 0, hidden.chunk(chunks)[0], targets.chunk(chunks)[0], 1

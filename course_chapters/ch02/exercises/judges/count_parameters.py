@@ -61,16 +61,12 @@ JUDGING = Judging(
     "have shapes but no memory, and `parameters()` lists a tied weight once.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 biases = params("count-parameters").biases  # leave as is: "none" or "qkv": which matrices have biases in your variant
 
 
 def count_parameters(shape: dict) -> dict[str, int]:
     """The number of parameters of the whole model, by part."""
-    ### BEGIN SOLUTION
     layers, hidden = shape["layers"], shape["hidden"]
     own, shared = (shape[name] * shape["head_dim"] for name in ("heads", "kv_heads"))
     table_size = shape["vocab"] * hidden
@@ -81,11 +77,8 @@ def count_parameters(shape: dict) -> dict[str, int]:
         "norms": (2 * layers + 1) * hidden,
         "head": 0 if shape["tied"] else table_size,
     }
-    ### END SOLUTION
-
 # %% right: tensors without memory
-# ~ layers, hidden = shape["layers"], shape["hidden"]
-# ~~ ==> layers, hidden, table_size = shape["layers"], shape["hidden"], shape["vocab"] * shape["hidden"]
+# ~ hidden = shape["layers"], ==> hidden, table_size = shape["layers"], shape["hidden"], shape["vocab"] *
 # -     table_size = shape["vocab"] * hidden
 # +     from torch import nn
 # +     def size(*sizes, bias=False, count=1):
@@ -159,7 +152,7 @@ def count_parameters(shape: dict) -> dict[str, int]:
 # > rotary positions have no parameters.
 # ~ "embedding": table_size ==> "embedding": table_size + 8192 * hidden
 # %% wrong: the total => values one-number
-#       ### END SOLUTION
+#       }
 # + by_part = count_parameters
 # + def count_parameters(shape):
 # +     return sum(by_part(shape).values())

@@ -88,16 +88,12 @@ JUDGING = Judging(
     "first `step()`, and `foreach=True` needs work space of about the parameters' size.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 between = params("first-step-spike").grads_between  # leave as is: "set to None" or "zeroed": your variant
 
 
 def timeline(job: dict) -> list[float]:
     """Bytes alive at the worst moment of each of the ten phases."""
-    ### BEGIN SOLUTION
     weights, grads, moments, activations = (job[name] for name in ("weights", "grads", "moments", "activations"))
     levels = [weights]
     for step in (1, 2, 3):
@@ -107,16 +103,12 @@ def timeline(job: dict) -> list[float]:
         levels.append(kept + (there + activations if there else max(activations, grads)))
         levels.append(weights + moments + grads + job["work"])
     return levels
-    ### END SOLUTION
 
 
 def dies_at(job: dict, memory: float) -> str | None:
     """The first phase that needs more than `memory` bytes, or None if all fit."""
-    ### BEGIN SOLUTION
     names = ["load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step"))]
     return next((name for name, level in zip(names, timeline(job), strict=True) if level > memory), None)
-    ### END SOLUTION
-
 # %% right: the levels of one step after another, and a loop
 # ~ levels.append(kept + there + activations)
 # ~~ ==> levels += [weights + activations + (step > 1) * (moments + (between == "zeroed") * grads)]

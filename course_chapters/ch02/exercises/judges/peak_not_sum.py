@@ -109,17 +109,13 @@ JUDGING = Judging(
     "`torch.cuda.max_memory_allocated()` is its peak, `torch.cuda.memory_allocated()` its last level.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 form = params("peak-not-sum").log  # leave as is: "events" or "lifetimes": the rows of your variant
 
 
 def peak(log: list[dict]) -> tuple[int, float, str]:
     """(most bytes alive, first time at that level, kind that holds most of them)."""
 
-    ### BEGIN SOLUTION
     def by_kind(blocks):
         kinds = {}
         for block in blocks:
@@ -138,8 +134,6 @@ def peak(log: list[dict]) -> tuple[int, float, str]:
         if sum(kinds.values()) > best[0]:
             best = sum(kinds.values()), now, max(kinds, key=kinds.get)
     return best
-    ### END SOLUTION
-
 # %% right: a running total of changes  from: worked
 def peak(log):
     changes, named = [], {}
@@ -156,7 +150,6 @@ def peak(log):
         if sum(alive.values()) > best[0]:
             best = sum(alive.values()), time, max(alive, key=alive.get)
     return best
-
 # %% wrong: sum not peak => values
 # > this sums all allocations.
 # ~ return best ==> return sum(row["bytes"] for row in log if "bytes" in row), *best[1:]
@@ -192,15 +185,13 @@ def peak(log):
 # +     log = [row | last[row["name"]] for row in log]
 # %% wrong: end of a moment => generality end-of-a-moment unless log=lifetimes
 # > between rows with the same time the level was higher.
-# ~ for row in log if form == "events" else sorted(log, key=lambda block: block["born"]):
-# ~~ ==> for at, row in enumerate(log if form == "events" else sorted(log, key=lambda block: block["born"])):
-# ~ if sum(kinds.values()) > best[0]:
-# ~~ ==> if sum(kinds.values()) > best[0] and now not in [later.get("time") for later in log[at + 1 :]]:
+# -     for row in log if form == "events" else sorted(log, key=lambda block: block["born"]):
+# +     for at, row in enumerate(log if form == "events" else sorted(log, key=lambda block: block["born"])):
+# ~ best[0] ==> best[0] and now not in [later.get("time") for later in log[at + 1 :]]
 # %% wrong: died too late => generality
 # > a block that dies makes room for a block born at the same time.
-# ~ for row in log if form == "events"
-# ~~ ==> for row in sorted(log, key=lambda row: (row["time"], row["what"] == "free")) if form == "events"
-# ~ b["died"] > now ==> b["died"] >= now
+# ~ log if form ==> sorted(log, key=lambda row: (row["time"], row["what"] == "free")) if form
+# ~ ["died"] > ==> ["died"] >=
 # %% wrong: mebibytes => values
 # > these are MiB; return bytes.
 # ~ return best ==> return best[0] / 2**20, *best[1:]

@@ -83,13 +83,8 @@ JUDGING = Judging(
     "they have the same `untyped_storage()`.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-def saved_rows(*block):
+ANSWERS = r'''def saved_rows(*block):
     """Rows that the cell only looks at."""
-
-
 # %% right: worked
 asked = params("reconcile-ledger")  # leave as is
 attention = asked.attention  # "fused" or "by hand": your variant
@@ -98,30 +93,24 @@ saved = saved_rows(asked.batch, asked.seq, asked.hidden, asked.heads, asked.ffn,
 
 def kept_bytes(rows: list[dict]) -> dict[str, int]:
     """Bytes of activations by group, without parameters, each storage once."""
-    ### BEGIN SOLUTION
     kept, seen = {row["group"]: 0 for row in rows}, set()
     for row in rows:
         if not row["parameter"] and row["storage"] not in seen:
             seen.add(row["storage"])
             kept[row["group"]] += row["nbytes"]
     return kept
-    ### END SOLUTION
 
 
 def block_bytes(batch: int, seq: int, hidden: int, heads: int, ffn: int, size: int) -> float:
     """Bytes that the block keeps, within 1 %, with `size` bytes per number."""
-    ### BEGIN SOLUTION
     scores = seq * seq * (batch * heads * size + 1)  # the softmax, and a mask of one byte each
     return batch * seq * size * (8 * hidden + 2 * ffn) + (scores if attention == "by hand" else 0)
-    ### END SOLUTION
-
 # %% right: with the small terms
-# -     kept, seen = {row["group"]: 0 for row in rows}, set()
-# +     kept, seen = dict.fromkeys((row["group"] for row in rows), 0), {row["storage"] for row in rows if
-# ~~ row["parameter"]}
-# ~ if not row["parameter"] and row["storage"] not in seen ==> if row["storage"] not in seen
-# ~ (8 * hidden + 2 * ffn) + (scores if attention == "by hand" else 0)
-# ~~ ==> (8 * hidden + 2 * ffn + 4) + (scores if attention == "by hand" else 4 * batch * seq * heads)
+# ~ {row["group"]: 0 for row in rows}, set() ==> dict.fromkeys((row["group"] for row in rows), 0), {row["storage"] for
+# ~~ row in rows if row["parameter"]}
+# ~ not row["parameter"] and row ==> row
+# ~ ffn) + (scores if attention == "by hand" else 0 ==> ffn + 4) + (scores if attention == "by hand" else 4 * batch *
+# ~~ seq * heads
 # %% wrong: aliases counted => values
 # > count each storage once.
 # ~ ["parameter"] and row["storage"] not in seen ==> ["parameter"]
@@ -199,15 +188,13 @@ def block_bytes(batch: int, seq: int, hidden: int, heads: int, ffn: int, size: i
 # ~ 8 * hidden ==> 10 * hidden
 # %% wrong: scores twice => values scores-twice unless attention=fused
 # > only the softmax is kept of the scores.
-# ~ (scores if attention == "by hand" else 0)
-# ~~ ==> (scores + seq * seq * batch * heads * size if attention == "by hand" else 0)
+# ~ if attention ==> + seq * seq * batch * heads * size if attention
 # %% wrong: mask a head => values mask-a-head unless attention=fused
 # > all heads share one mask.
 # ~ size + 1) ==> (size + 1))
 # %% wrong: the library's terms => values raised
-# ~ scores =
-# ~~ ==> memory = __import__("course_lib.estimate.memory").estimate.memory; memory.layer_bytes(memory.Shape(layers=1,
-# ~~ hidden=hidden, heads=heads, ffn=ffn, vocab=1), batch, seq); scores =
+# ~ scores = ==> memory = __import__("course_lib.estimate.memory").estimate.memory;
+# ~~ memory.layer_bytes(memory.Shape(layers=1, hidden=hidden, heads=heads, ffn=ffn, vocab=1), batch, seq); scores =
 # %% half: the rows alone => 5
 # ~ scores = ==> raise NotImplementedError; scores =
 # %% half: the formula for this block only => 14

@@ -59,22 +59,17 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def state_buckets(params: float, plan: dict) -> dict[str, float]:
     """Bytes of each of the five buckets, 0 for a bucket that does not exist."""
-    ### BEGIN SOLUTION
     size = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
     copies = {"sgd": 0, "momentum": 1, "lion": 1, "adamw": 2}
     buckets = {
         name: size[plan[name]] * params if plan[name] else 0 for name in ("weights", "grads", "main_grads", "master")
     }
     return buckets | {"moments": copies[plan["optimizer"]] * size[plan["moments"]] * params}
-    ### END SOLUTION
 
 
 def largest_model(memory: float, plan: dict) -> float:
     """The most parameters whose state fits in `memory` bytes."""
-    ### BEGIN SOLUTION
     return memory / sum(state_buckets(1, plan).values())
-    ### END SOLUTION
-
 # %% right: every copy of its own, and the largest model by bisection
 # -     size = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 # -     copies = {"sgd": 0, "momentum": 1, "lion": 1, "adamw": 2}
@@ -120,12 +115,10 @@ def largest_model(memory: float, plan: dict) -> float:
 # ~ copies[plan["optimizer"]] * ==> 2 *
 # %% wrong: master in moments => values
 # > this includes the master copy, which has a bucket of its own.
-# ~ copies[plan["optimizer"]] * size[plan["moments"]] * params}
-# ~~ ==> copies[plan["optimizer"]] * size[plan["moments"]] * params + buckets["master"]}
+# ~ [plan["moments"]] * params ==> [plan["moments"]] * params + buckets["master"]
 # %% wrong: bits => values
 # > these are bits; return bytes.
-# ~ size = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
-# ~~ ==> size = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8}
+# ~ 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1 ==> 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8
 # %% wrong: gigabytes => values
 # > these are GB; return bytes.
 # ~ copies = {" ==> params, copies = params / 1e9, {"
@@ -178,11 +171,10 @@ def largest_model(memory: float, plan: dict) -> float:
 # > the memory is already in bytes.
 # ~ memory / sum ==> memory * 2**30 / 1e9 / sum
 # %% wrong: asks the library => raised
-# ~ return buckets | {"
-# ~~ ==> return {"main_grads": 0.0} | __import__("course_lib.estimate.memory").estimate.memory.state_by_bucket(params,
-# ~~ "B") | {"
-# ~ memory / sum(state_buckets(1, plan).values())
-# ~~ ==> __import__("course_lib.estimate.memory").estimate.memory.largest_model(memory, "B")
+# ~ buckets | ==> {"main_grads": 0.0} |
+# ~~ __import__("course_lib.estimate.memory").estimate.memory.state_by_bucket(params, "B") |
+# -     return memory / sum(state_buckets(1, plan).values())
+# +     return __import__("course_lib.estimate.memory").estimate.memory.largest_model(memory, "B")
 # %% half: the buckets alone => 1.5
 # ~ return memory / sum(state_buckets(1, plan).values()) ==> raise NotImplementedError
 # %% half: both, for this plan only => 2.5

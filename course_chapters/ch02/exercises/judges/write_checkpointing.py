@@ -199,14 +199,10 @@ JUDGING = Judging(
     weighed=_weighed,
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def checkpoint(function, *inputs):
     """`function(*inputs)` for one input or more, keeping only these. Budget: one more call, in the backward pass."""
 
-    ### BEGIN SOLUTION
     class Again(torch.autograd.Function):
         @staticmethod
         def forward(ctx, anchor, *inputs):
@@ -225,8 +221,6 @@ def checkpoint(function, *inputs):
             return None, *(x.grad for x in inputs)
 
     return Again.apply(torch.empty(0, requires_grad=True), *inputs)
-    ### END SOLUTION
-
 # %% right: hooks on what autograd saves
 def checkpoint(function, *inputs):
     if not torch.is_grad_enabled():
@@ -254,7 +248,6 @@ def checkpoint(function, *inputs):
 
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         return function(*inputs)
-
 # %% right: a leaf in between, and a hook on its gradient
 def checkpoint(function, *inputs):
     if not torch.is_grad_enabled():
@@ -271,7 +264,6 @@ def checkpoint(function, *inputs):
 
     out.register_hook(again)
     return out
-
 # %% wrong: everything under no_grad => values no-graph
 # -     return Again.apply(torch.empty(0, requires_grad=True), *inputs)
 # +     with torch.no_grad():

@@ -91,47 +91,31 @@ JUDGING = Judging(
     "override it.",
 )
 
-ANSWERS = r'''import math
-
-import numpy as np
-
-from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def fit_line(sizes: list[float], seconds: list[float]) -> tuple[float, float]:
     """(α in seconds, β in bytes/s) of measured messages."""
-    ### BEGIN SOLUTION
     n, t = np.array(sizes), np.array(seconds)
     (alpha, per_byte), *_ = np.linalg.lstsq(np.stack([1 / t, n / t], axis=1), np.ones(len(t)), rcond=None)
     return float(alpha), float(1 / per_byte)
-    ### END SOLUTION
 
 
 def switch_size(small: tuple[float, float], large: tuple[float, float]) -> float:
     """The smallest size in bytes from which the second is at least as fast; 0.0: always, math.inf: never."""
-    ### BEGIN SOLUTION
     wait, gain = large[0] - small[0], 1 / small[1] - 1 / large[1]  # seconds once, seconds for each byte
     if gain <= 0:
         return math.inf  # from some size on it is the slower one
     return max(0.0, wait / gain)
-    ### END SOLUTION
 
 
 def best_bandwidth(nbytes: float, small: tuple[float, float], large: tuple[float, float]) -> float:
     """Bytes/s of a message sent by the faster method."""
-    ### BEGIN SOLUTION
     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
-    ### END SOLUTION
-
 # %% right: both ends of the log, plain Python  from: worked
 def fit_line(sizes, seconds):
     ordered = sorted(zip(sizes, seconds))
     alpha = sum(t for _, t in ordered[:5]) / 5
     rates = [n / (t - alpha) for n, t in ordered[-4:]]
     return [alpha, sum(rates) / 4]
-
-
 # %% wrong: raw seconds => values
 # > this fits raw seconds, so the largest messages dominate.
 # ~ (alpha, per_byte), *_ = np.linalg.lstsq(np.stack([1 / t, n / t], axis=1), np.ones(len(t)), rcond=None)

@@ -44,18 +44,12 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''import itertools
-import math
 import operator
-
-
 # %% right: worked
 def anatomy(counts: list[int], memory: float, flops: float) -> tuple[list[int], list[float], list[float]]:
     """GPUs, bytes and FLOP/s of one unit of each level, from the inside out."""
-    ### BEGIN SOLUTION
     gpus = [math.prod(counts[: level + 1]) for level in range(len(counts))]
     return gpus, [n * memory for n in gpus], [n * flops for n in gpus]
-    ### END SOLUTION
-
 # %% right: a running product
 # ~ [math.prod(counts[: level + 1]) for level in range(len(counts))]
 # ~~ ==> list(itertools.accumulate(counts, operator.mul))

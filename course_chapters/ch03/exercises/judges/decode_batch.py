@@ -88,19 +88,12 @@ JUDGING = Judging(
     "thousands of tokens.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 kept = params("decode-batch").kept  # leave as is: "each" or "shared": whose `kv_bytes` they are in your variant
 
 
 def smallest_batch(flops: float, bandwidth: float, params: float, weight_size: float, kv_bytes: float) -> int | None:
     """The least whole batch whose step computes at least as long as it reads; None if no batch does."""
-    ### BEGIN SOLUTION
     compute = 2 * params / flops  # seconds for each sequence
     once, each = weight_size * params / bandwidth, kv_bytes / bandwidth
     if kept == "shared":
@@ -108,8 +101,6 @@ def smallest_batch(flops: float, bandwidth: float, params: float, weight_size: f
     if compute <= each:
         return None
     return max(1, math.ceil(once / (compute - each) * (1 - 1e-12)))
-    ### END SOLUTION
-
 # %% right: a search by doubling and halving  from: worked
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     def fills(batch):
@@ -126,8 +117,6 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
         middle = (low + high) // 2
         low, high = (low, middle) if fills(middle) else (middle, high)
     return float(high)
-
-
 # %% wrong: not whole => values
 # > a batch is a whole number of sequences.
 # ~ max(1, math.ceil(once / (compute - each) * (1 - 1e-12))) ==> once / (compute - each)

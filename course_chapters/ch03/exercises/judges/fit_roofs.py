@@ -62,21 +62,12 @@ JUDGING = Judging(
     "and quartiles.",
 )
 
-ANSWERS = r'''import statistics
-
-import numpy as np
-
-from course_lib import params
-from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 clock = params("fit-roofs").clock  # leave as is: "durations" or "readings": what `seconds` holds in your variant
 
 
 def fit_roofs(runs: list[dict], cache: float, sheet_flops: float, sheet_bandwidth: float) -> tuple[float, float, float]:
     """The roofs from the valid runs: (FLOP/s, bytes/s, FLOP per byte where both meet)."""
-    ### BEGIN SOLUTION
     best_flops = best_bandwidth = 0.0
     for run in runs:
         spent = run["seconds"] if clock == "durations" else np.diff(run["seconds"])
@@ -88,8 +79,6 @@ def fit_roofs(runs: list[dict], cache: float, sheet_flops: float, sheet_bandwidt
         if streams:
             best_bandwidth = max(best_bandwidth, bandwidth)
     return float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
-    ### END SOLUTION
-
 # %% right: numpy, the fastest repeat, a list  from: worked
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     least = np.array([min(run["seconds"] if clock == "durations" else np.diff(run["seconds"])) for run in runs])
@@ -99,8 +88,6 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     honest = (rates <= 1.1 * sheet_flops) & (~beyond | (passed <= 1.1 * sheet_bandwidth))
     peak, wide = rates[honest].max(), passed[honest & beyond].max()
     return [peak, wide, peak / wide]
-
-
 # %% wrong: warm-up counted => values
 # > a mean includes the warm-up and the disturbed repeats.
 # ~ median(spent) ==> fmean(spent)
@@ -146,8 +133,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # ~ float(best_flops / best_bandwidth) ==> float(best_bandwidth / best_flops)
 # %% half: the ridge upside down => 6  from: upside down
 # %% wrong: a pair => values wrong-shape
-# ~ return float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
-# ~~ ==> return best_flops, best_bandwidth
+# ~ float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth) ==> best_flops, best_bandwidth
 # %% wrong: the shown log by heart => values only-the-example
 # ~ float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
 # ~~ ==> fit_roofs.__dict__.setdefault("seen", (best_flops, best_bandwidth, best_flops / best_bandwidth))

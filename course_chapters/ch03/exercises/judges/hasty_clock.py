@@ -55,15 +55,9 @@ JUDGING = Judging(
     "`torch.utils.benchmark.Timer`, which does both and takes the median.",
 )
 
-ANSWERS = r'''import statistics
-
-import numpy as np
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def time_kernel(device, repeats: int) -> float:
     """Median seconds of one kernel of `device` over `repeats` repeats."""
-    ### BEGIN SOLUTION
     for _ in range(10):  # the first launches are slow for reasons of their own
         device.launch()
     times = []
@@ -74,8 +68,6 @@ def time_kernel(device, repeats: int) -> float:
         device.synchronize()
         times.append(device.now() - start)
     return statistics.median(times)
-    ### END SOLUTION
-
 # %% right: no warm-up but a median, wait carried over  from: worked
 def time_kernel(device, repeats):
     device.synchronize()
@@ -85,8 +77,6 @@ def time_kernel(device, repeats):
         device.synchronize()
         marks.append(device.now())
     return np.median(np.diff(marks))
-
-
 # %% wrong: hasty => values  from: the card
 # > this is the time to put a kernel into the queue; the clock does not wait for the kernel to finish.
 # %% wrong: waits before, not after => values hasty

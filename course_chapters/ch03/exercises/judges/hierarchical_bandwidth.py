@@ -75,43 +75,29 @@ JUDGING = Judging(
     "(chapter 13).",
 )
 
-ANSWERS = r'''import math
-
-import numpy as np
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 phases = params("hierarchical-bandwidth").phases  # leave as is: "in turn" or "at once" in your variant
 
 
 def cross_bandwidth(levels: list[dict]) -> list[float]:
     """For each level, from the inside out: bytes/s of one device, one way, when all of them send across it."""
-    ### BEGIN SOLUTION
     passed, found = math.inf, []
     for level in levels:
         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
         passed = min(passed, own)
         found.append(passed)
     return found
-    ### END SOLUTION
 
 
 def effective_bandwidth(shares: list[float], rates: list[float]) -> float:
     """Bytes/s of a whole buffer whose fraction `shares[i]` crosses a wire of `rates[i]` bytes/s."""
-    ### BEGIN SOLUTION
     times = [share / rate for share, rate in zip(shares, rates, strict=True)]
     return 1 / (sum(times) if phases == "in turn" else max(times))
-    ### END SOLUTION
-
 # %% right: numpy, a running minimum, a tuple  from: worked
 def cross_bandwidth(levels):
     keys = ("rate", "shared_by", "directions", "oversubscription")
     table = np.array([[level[key] for key in keys] for level in levels], dtype=float)
     return tuple(np.minimum.accumulate(table[:, 0] / table[:, 1:].prod(axis=1)))
-
-
 # %% wrong: both directions => values
 # > at least one rate still adds both directions.
 # ~ level["shared_by"] / level["directions"] ==> level["shared_by"]

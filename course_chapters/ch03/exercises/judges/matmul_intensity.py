@@ -67,37 +67,24 @@ JUDGING = Judging(
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts the FLOP; PyTorch does not count the bytes for you.",
 )
 
-ANSWERS = r'''import numpy as np
-
-from course_lib import params
-from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 output = params("matmul-intensity").output  # leave as is: "written" or "accumulated": what your variant does with C
 
 
 def matmul_intensity(m: int, k: int, n: int, size: int, reads_only: bool) -> float:
     """FLOP per byte of C = A·B with A (m, k), B (k, n) and `size` bytes per element."""
-    ### BEGIN SOLUTION
     passes = (output == "accumulated") + (not reads_only)
     return 2 * m * k * n / (size * (m * k + k * n + passes * m * n))
-    ### END SOLUTION
 
 
 def relu_intensity(size: int, reads_only: bool) -> float:
     """FLOP per byte of max(x, 0), one FLOP per element of `size` bytes."""
-    ### BEGIN SOLUTION
     return 1 / size if reads_only else 1 / (2 * size)
-    ### END SOLUTION
 
 
 def ridge(flops: float, bandwidth: float) -> float:
     """FLOP per byte at which FLOP/s and bytes/s are equally busy."""
-    ### BEGIN SOLUTION
     return flops / bandwidth
-    ### END SOLUTION
-
 # %% right: harmonic sides, numpy
 # ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n)) ==> np.float64(2) / size / (1 / n + 1 / m + passes / k)
 # ~ 1 / size if reads_only else 1 / (2 * size) ==> np.divide(1, size + (1 - reads_only) * size)

@@ -75,34 +75,21 @@ JUDGING = Judging(
     pytorch="`torch.nn.Embedding` and the output layer are often padded to a multiple of 64 or 128 for this reason.",
 )
 
-ANSWERS = r'''import math
-
-import numpy as np
-
-from course_lib import params
-from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 slots = params("quantization-dips").slots  # leave as is: tiles that a processor takes at a time in your variant
 
 
 def efficiency(m: int, n: int, tile: int, sms: int) -> float:
     """Useful elements of an output of (m, n) divided by the elements computed, as a fraction of one."""
-    ### BEGIN SOLUTION
     tiles = math.ceil(m / tile) * math.ceil(n / tile)
     waves = math.ceil(tiles / (sms * slots))
     return m * n / (waves * sms * slots * tile**2)
-    ### END SOLUTION
 
 
 def dips(m: int, sizes: list[int], tile: int, sms: int) -> list[int]:
     """Those of `sizes` at which the efficiency is lower than at the size before."""
-    ### BEGIN SOLUTION
     kept = [efficiency(m, n, tile, sms) for n in sizes]
     return [n for n, before, now in zip(sizes[1:], kept, kept[1:], strict=False) if now < before]
-    ### END SOLUTION
-
 # %% right: numpy, whole numbers  from: worked
 def efficiency(m, n, tile, sms):
     tiles = -(-m // tile) * -(-n // tile)
@@ -113,8 +100,6 @@ def dips(m, sizes, tile, sms):
     n = np.array(sizes)
     paid = -(-(-(-m // tile) * -(-n // tile)) // (sms * slots))
     return n[1:][n[1:] * paid[:-1] < n[:-1] * paid[1:]]
-
-
 # %% wrong: no waves => values
 # > a partly filled round costs a full one.
 # ~ waves * sms * slots * tile**2 ==> tiles * tile**2

@@ -48,20 +48,14 @@ JUDGING = Judging(
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts the FLOP; PyTorch does not count the bytes for you.",
 )
 
-ANSWERS = r'''from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def both_counts(n: int, size: int, flops: float, bandwidth: float) -> tuple[float, float, str]:
     """FLOP per byte (reads only, with the write), and which of them are past the ridge."""
-    ### BEGIN SOLUTION
     flop, matrix, ridge = 2 * n**3, size * n**2, flops / bandwidth
     reads, writes = flop / (2 * matrix), flop / (3 * matrix)
     if writes > ridge:
         return reads, writes, "both"
     return reads, writes, "reads only" if reads > ridge else "neither"
-    ### END SOLUTION
-
 # %% right: in closed form
 # ~ flop / (2 * matrix), flop / (3 * matrix) ==> n / size, n / 1.5 / size
 # %% wrong: multiply adds => values

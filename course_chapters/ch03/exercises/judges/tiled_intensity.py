@@ -92,39 +92,26 @@ JUDGING = Judging(
     "and `BLOCK_K`.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 stays = params("tiled-intensity").stays  # leave as is: "C" or "A": which tile stays in the cache in your variant
 
 
 def tile_moves(m: int, k: int, n: int, tile: int) -> int:
     """Elements of A (m, k), B (k, n) and C (m, n) loaded and written, all together."""
-    ### BEGIN SOLUTION
     rows, steps, columns = (math.ceil(side / tile) for side in (m, k, n))
     if stays == "C":
         return m * k * columns + k * n * rows + m * n
     return m * k + k * n * rows + m * n * (2 * steps - 1)
-    ### END SOLUTION
 
 
 def best_tile(cache: int) -> int:
     """The largest whole tile side for which three tiles fit into `cache` elements."""
-    ### BEGIN SOLUTION
     return math.isqrt(cache // 3)
-    ### END SOLUTION
 
 
 def tiled_intensity(m: int, k: int, n: int, cache: int, size: int) -> float:
     """FLOP per byte with the best tile, elements of `size` bytes."""
-    ### BEGIN SOLUTION
     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
-    ### END SOLUTION
-
 # %% right: a loop that counts  from: worked
 def tile_moves(m, k, n, tile):
     rows, steps, columns = ([min(tile, side - start) for start in range(0, side, tile)] for side in (m, k, n))
@@ -135,8 +122,6 @@ def tile_moves(m, k, n, tile):
         for at, depth in enumerate(steps if stays == "A" else []):
             moved += height * depth + sum(depth * width + height * width * (1 + (at > 0)) for width in columns)
     return moved
-
-
 # %% wrong: infinite cache => values
 # > this requires an infinite cache.
 # ~ rows, steps, columns = (math.ceil(side / tile) for side in (m, k, n)) ==> rows = steps = columns = 1

@@ -71,17 +71,13 @@ JUDGING = Judging(
     pytorch="A trace of `torch.profiler` gives the four busy times of a real step.",
 )
 
-ANSWERS = r'''from course_lib import params; from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 overlap = params("which-upgrade").overlap  # leave as is: "everything" or "wires wait" in your variant
 
 
 def best_upgrade(work: dict[str, float], rates: dict[str, float], factor: float) -> tuple[str, float]:
     """The part that shortens the step most when it is `factor` times as fast, and the speed-up."""
 
-    ### BEGIN SOLUTION
     def step(speed: dict[str, float]) -> float:
         busy = {part: work[part] / speed[part] for part in work}
         if overlap == "everything":
@@ -91,8 +87,6 @@ def best_upgrade(work: dict[str, float], rates: dict[str, float], factor: float)
     gains = {part: step(rates) / step({**rates, part: rates[part] * factor}) for part in rates}
     best = max(gains, key=gains.get)
     return best, gains[best]
-    ### END SOLUTION
-
 # %% right: the least time after an upgrade, a list, capitals
 # -     gains = {part: step(rates) / step({**rates, part: rates[part] * factor}) for part in rates}
 # -     best = max(gains, key=gains.get)

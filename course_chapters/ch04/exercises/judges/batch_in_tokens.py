@@ -66,23 +66,16 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def tokens_per_step(sequences: int, accumulated: int, ranks: int, length: int) -> int:
     """Tokens in one optimizer step."""
-    ### BEGIN SOLUTION
     return sequences * accumulated * ranks * length
-    ### END SOLUTION
 
 
 def accumulation(batch: int, sequences: int, ranks: int, length: int) -> int | None:
     """Micro-batches each rank accumulates for exactly `batch` tokens, or None."""
-    ### BEGIN SOLUTION
     count, rest = divmod(batch, sequences * ranks * length)
     return count if count and not rest else None
-    ### END SOLUTION
-
 # %% right: products and a remainder
-# -     count, rest = divmod(batch, sequences * ranks * length)
-# -     return count if count and not rest else None
-# +     each = sequences * ranks * length
-# +     return None if batch % each else batch // each
+# ~ count, rest = divmod(batch, sequences * ranks * length) ==> each = sequences * ranks * length
+# ~ count if count and not rest else None ==> None if batch % each else batch // each
 # %% wrong: one micro-batch => values no-accumulation
 # > all micro-batches before a step count.
 # ~ accumulated * ranks ==> ranks
@@ -107,10 +100,8 @@ def accumulation(batch: int, sequences: int, ranks: int, length: int) -> int | N
 # > floating point rounds large counts; multiply integers.
 # ~ sequences * accumulated * ranks * length ==> int(float(sequences) * accumulated * ranks * length)
 # %% wrong: micro-batches in floating point => generality none-is-right
-# -     count, rest = divmod(batch, sequences * ranks * length)
-# -     return count if count and not rest else None
-# +     count = batch / (sequences * ranks * length)
-# +     return int(count) if count >= 1 and count == int(count) else None
+# ~ count, rest = divmod(batch, sequences * ranks * length) ==> count = batch / (sequences * ranks * length)
+# ~ count if count and not rest ==> int(count) if count >= 1 and count == int(count)
 # %% wrong: ranks left out of the inverse => values ranks-forgotten
 # > so many would be right on one rank.
 # ~ batch, sequences * ranks * length) ==> batch, sequences * length)

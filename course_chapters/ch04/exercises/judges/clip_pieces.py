@@ -121,15 +121,9 @@ JUDGING = Judging(
     "pull request 3788.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def clip(shards: list[dict], limit: float, replicated: set[str]) -> float:
     """The norm of the whole gradient before clipping; scales the gradients in `shards`."""
-    ### BEGIN SOLUTION
     total, seen = 0.0, set()
     for shard in shards:
         for name, gradient in shard.items():
@@ -142,8 +136,6 @@ def clip(shards: list[dict], limit: float, replicated: set[str]) -> float:
             for gradient in shard.values():
                 gradient.mul_(limit / norm)
     return norm
-    ### END SOLUTION
-
 # %% right: tensors, assigned to the dictionaries
 # ~ 0.0, set() ==> torch.zeros(()), set()
 # ~ gradient.double().square().sum().item() ==> gradient.float().norm() ** 2

@@ -57,24 +57,16 @@ JUDGING = Judging(
     "critical batch from one run.",
 )
 
-ANSWERS = r'''import numpy as np
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def fit_hyperbola(batches: list[int], steps: list[int]) -> tuple[float, float, float]:
     """(fewest steps, fewest examples, critical batch) of the runs."""
-    ### BEGIN SOLUTION
     slope, intercept = np.polyfit(1 / np.array(batches, dtype=float), steps, 1)
     return float(intercept), float(slope), float(slope / intercept)
-    ### END SOLUTION
 
 
 def largest_batch(min_steps: float, min_examples: float, extra: float) -> tuple[float, float]:
     """(batch, steps) of the largest batch that needs at most `extra` more examples."""
-    ### BEGIN SOLUTION
     return extra * min_examples / min_steps, min_steps * (1 + 1 / extra)
-    ### END SOLUTION
-
 # %% right: the two outermost runs
 # -     slope, intercept = np.polyfit(1 / np.array(batches, dtype=float), steps, 1)
 # +     (b, s), (c, t) = min(zip(batches, steps)), max(zip(batches, steps))

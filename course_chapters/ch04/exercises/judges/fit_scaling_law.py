@@ -78,13 +78,9 @@ JUDGING = Judging(
     "Huber loss of the logarithms.",
 )
 
-ANSWERS = r'''import numpy as np
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def fit_law(compute: list[float], losses: list[float]) -> tuple[float, float, float]:
     """(floor, scale, exponent) of the curve through the points."""
-    ### BEGIN SOLUTION
     at = np.array(compute) / np.exp(np.log(compute).mean())
     low, high = 0.01, 1.2
     for _ in range(8):
@@ -95,16 +91,12 @@ def fit_law(compute: list[float], losses: list[float]) -> tuple[float, float, fl
         low, high = grid[max(best - 1, 0)], grid[min(best + 1, 30)]
     (scale, floor), exponent = lines[best], grid[best]
     return float(floor), float(scale * (compute[0] / at[0]) ** exponent), float(exponent)
-    ### END SOLUTION
 
 
 def spend(flops: float, ratio: float) -> tuple[float, float]:
     """(parameters, tokens) that spend `flops` at `ratio` tokens per parameter."""
-    ### BEGIN SOLUTION
     parameters = (flops / 6 / ratio) ** 0.5
     return parameters, ratio * parameters
-    ### END SOLUTION
-
 # %% right: bisection on the curvature of three points
 def fit_law(compute, losses):
     runs = sorted(zip(compute, losses))
@@ -121,15 +113,11 @@ def fit_law(compute, losses):
 def spend(flops, ratio):
     tokens = (flops * ratio / 6) ** 0.5
     return flops / 6 / tokens, tokens
-
-
 # %% wrong: a straight line in logarithms => values no-floor  from: worked
 # > this is a straight line in logarithms; it has no floor.
 def fit_law(compute, losses):
     slope, height = np.polyfit(np.log(compute), np.log(losses), 1)
     return 0.0, np.exp(height), -slope
-
-
 # %% wrong: the lowest loss is the floor => values lowest-seen  from: bisection on the curvature of three points
 # > this is the lowest loss seen; the curve goes lower.
 # ~ la - scale ==> min(losses)

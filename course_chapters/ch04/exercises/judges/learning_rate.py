@@ -59,18 +59,12 @@ JUDGING = Judging(
     "first update as 0; `SequentialLR` joins phases.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 shape = params("learning-rate").shape  # leave as is: "cosine", or "wsd": warm-up, plateau, line
 
 
 def learning_rate(step: int, peak: float, floor: float, warmup: int, total: int) -> float:
     """The learning rate of update number `step`; the first update is number 1."""
-    ### BEGIN SOLUTION
     if step < warmup:
         return peak * step / warmup
     if step >= total:
@@ -80,8 +74,6 @@ def learning_rate(step: int, peak: float, floor: float, warmup: int, total: int)
         return floor + (peak - floor) * (1 + math.cos(math.pi * s)) / 2
     s = max((step - 0.8 * total) / (0.2 * total), 0.0)
     return peak + (floor - peak) * s
-    ### END SOLUTION
-
 # %% right: the fall goes on to 1 at most
 # -     if step >= total:
 # -         return floor

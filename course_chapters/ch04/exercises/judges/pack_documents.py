@@ -122,13 +122,9 @@ JUDGING = Judging(
     "functions take `cu_seqlens`. TRL packs with best-fit decreasing.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def pack(lengths: list[int], room: int) -> list[list[int]]:
     """Rows of document numbers, as few as first-fit decreasing needs."""
-    ### BEGIN SOLUTION
     rows, left = [], []
     for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
         at = next((at for at, free in enumerate(left) if free >= lengths[number]), len(rows))
@@ -138,24 +134,18 @@ def pack(lengths: list[int], room: int) -> list[list[int]]:
         rows[at].append(number)
         left[at] -= lengths[number]
     return rows
-    ### END SOLUTION
 
 
 def mask(lengths: list[int], room: int) -> torch.Tensor:
     """Where position i (first index) may attend to position j."""
-    ### BEGIN SOLUTION
     ids = torch.tensor([k for k, n in enumerate(lengths) for _ in range(n)] + [-1] * (room - sum(lengths)))
     same = (ids[:, None] == ids) & (ids >= 0) & torch.ones(room, room, dtype=torch.bool).tril()
     return same | torch.eye(room, dtype=torch.bool)
-    ### END SOLUTION
 
 
 def positions(lengths: list[int], room: int) -> list[int]:
     """Positions that restart with each document."""
-    ### BEGIN SOLUTION
     return [at for length in [*lengths, room - sum(lengths)] for at in range(length)]
-    ### END SOLUTION
-
 # %% right: best fit, and blocks along the diagonal
 # -         at = next((at for at, free in enumerate(left) if free >= lengths[number]), len(rows))
 # +         fits = [at for at, free in enumerate(left) if free >= lengths[number]]
@@ -222,9 +212,8 @@ def positions(lengths: list[int], room: int) -> list[int]:
 # %% wrong: of two documents, one token does not fill a row => generality too-many-rows
 # ~ if free >= lengths[number] ==> if free >= lengths[number] and (free > 1 or len(lengths) > 2)
 # %% wrong: remembers short rows by their number of documents => generality other-mask
-# ~ def mask(lengths: list[int], room: int) ==> def mask(lengths: list[int], room: int, kept={})
-# ~ enumerate(lengths) for _
-# ~~ ==> enumerate(kept.setdefault((len(lengths), sum(lengths)), lengths) if room < 9 else lengths) for _
+# ~ mask(lengths: list[int], room: int) ==> mask(lengths: list[int], room: int, kept={})
+# ~ enumerate(lengths) ==> enumerate(kept.setdefault((len(lengths), sum(lengths)), lengths) if room < 9 else lengths)
 # %% wrong: sorted by pairs of lengths => generality ~
 # ~ -lengths[number]) ==> -lengths[number] // 2)
 '''

@@ -113,14 +113,10 @@ JUDGING = Judging(
     "`optimizer.step()` and `scheduler.step()` no-ops until the last micro-batch.",
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-
-
+ANSWERS = r'''from torch.nn import functional as F
 # %% right: worked
 def train_loop(model, optimizer, schedule, updates, limit: float) -> list[float]:
     """The mean loss of every update; one optimizer step and one schedule step for each."""
-    ### BEGIN SOLUTION
     losses = []
     for micro_batches in updates:
         tokens = sum((targets != -100).sum().item() for _, targets in micro_batches)
@@ -138,8 +134,6 @@ def train_loop(model, optimizer, schedule, updates, limit: float) -> list[float]
         schedule.step()
         losses.append(total)
     return losses
-    ### END SOLUTION
-
 # %% right: the gradient is divided afterwards
 def train_loop(model, optimizer, schedule, updates, limit):
     losses = []
@@ -162,8 +156,6 @@ def train_loop(model, optimizer, schedule, updates, limit):
         schedule.step()
         losses.append(total / tokens)
     return losses
-
-
 # %% wrong: clips every micro-batch => values clip-per-micro-batch
 # > the gradient is clipped before it is complete.
 # -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)

@@ -96,7 +96,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def seconds_to(run: dict, target: float) -> float | None:
     """Seconds until the loss is first at or below `target`, or None."""
-    ### BEGIN SOLUTION
     tokens, losses = run["tokens"], run["losses"]
     at = next((at for at, loss in enumerate(losses) if loss <= target), None)
     if at is None:
@@ -104,16 +103,12 @@ def seconds_to(run: dict, target: float) -> float | None:
     part = (losses[at - 1] - target) / (losses[at - 1] - losses[at]) if at else 0.0
     before = tokens[at - 1] if at else tokens[0]
     return (before + part * (tokens[at] - before)) / run["rate"]
-    ### END SOLUTION
 
 
 def winner(runs: list[dict], target: float) -> int | None:
     """The number of the run that is first at the target, or None."""
-    ### BEGIN SOLUTION
     times = [(seconds_to(run, target), at) for at, run in enumerate(runs)]
     return min((pair for pair in times if pair[0] is not None), default=(0, None))[1]
-    ### END SOLUTION
-
 # %% right: the rate first, and all times in order
 # ~ (before + part * (tokens[at] - before)) / run["rate"] ==> 1 / run["rate"] * (before + part * (tokens[at] - before))
 # ~ min((pair for pair in times if pair[0] is not None), default=(0, None))[1]

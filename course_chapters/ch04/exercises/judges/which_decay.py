@@ -56,13 +56,9 @@ JUDGING = Judging(
     "learning rate.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def which(build) -> str:
     """The kind of decay of the optimizers that `build(lr, decay)` makes."""
-    ### BEGIN SOLUTION
     lr, decay, size = 0.001, 0.1, 100.0
     parameter, gradient = torch.tensor([size]).double(), torch.tensor([-decay * size / 2]).double()
     without, with_decay = build(lr, 0.0)(parameter, gradient), build(lr, decay)(parameter, gradient)
@@ -72,8 +68,6 @@ def which(build) -> str:
     if 0.9 < moved / (decay * size) < 1.1:
         return "unscaled"
     return "decoupled" if 0.9 < moved / (lr * decay * size) < 1.1 else "l2"
-    ### END SOLUTION
-
 # %% right: does it grow with the parameter, and with the learning rate?
 def one(value):
     return torch.tensor([value], dtype=torch.float64)
@@ -95,8 +89,6 @@ def which(build):
     if shrinks(build, 0.001, 400.0) / plain < 1.5:
         return "l2"
     return "decoupled" if shrinks(build, 0.002, 200.0) / plain > 1.5 else "unscaled"
-
-
 # %% wrong: a gradient of zero => generality always-the-same
 def which(build):
     after = build(0.01, 0.1)(torch.tensor([2.0]).double(), torch.tensor([0.0]).double()).item()
@@ -105,8 +97,6 @@ def which(build):
     if abs(after - 1.998) < 1e-9:
         return "decoupled"
     return "unscaled" if abs(after - 1.8) < 1e-9 else "l2"
-
-
 # %% wrong: an exact amount => generality decoupled-as-l2
 # ~ 0.9 < moved / (lr * decay * size) < 1.1 ==> abs(moved / (lr * decay * size) - 1) < 1e-9
 # %% wrong: L2 moves by exactly two learning rates => generality l2-as-decoupled

@@ -75,20 +75,12 @@ divides.""",
     pytorch="FSDP2 divides by about √N before and after the reduction in fp16; in bf16 and fp32 it lets NCCL average.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def mean_in_half(gradients: list[torch.Tensor], tree_sum) -> torch.Tensor:
     """The mean of the ranks' fp16 gradients, in fp32; `tree_sum` adds fp16 tensors in fp16."""
-    ### BEGIN SOLUTION
     n = len(gradients)
     before = 2 ** round(math.log2(n) / 2)  # about the root of n; a power of two divides without rounding
     return tree_sum([gradient / before for gradient in gradients]).float() * (before / n)
-    ### END SOLUTION
-
 # %% right: the root itself, before and after
 # ~ 2 ** round(math.log2(n) / 2) ==> math.sqrt(n)
 # %% wrong: only after the sum => values overflow

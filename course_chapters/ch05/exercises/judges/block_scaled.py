@@ -100,20 +100,12 @@ numbers next to it.""",
     "with power-of-two scales.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 rule = params("block-scaled").rule  # leave as is: "exact", or "power": a power of two
 
 
 def quantize_blocks(x: torch.Tensor, block: int, round_e4m3) -> tuple[torch.Tensor, torch.Tensor]:
     """(E4M3 numbers in the shape of `x`, one fp32 scale for each block)."""
-    ### BEGIN SOLUTION
     values, scales = [], []
     for part in x.split(block):
         top = part.abs().max().item()
@@ -123,8 +115,6 @@ def quantize_blocks(x: torch.Tensor, block: int, round_e4m3) -> tuple[torch.Tens
         values.append(round_e4m3(part / scale))
         scales.append(scale)
     return torch.cat(values), torch.stack(scales)
-    ### END SOLUTION
-
 # %% right: in rows
 def quantize_blocks(x, block, round_e4m3):
     rows = torch.nn.functional.pad(x, (0, -len(x) % block)).view(-1, block)
@@ -135,8 +125,6 @@ def quantize_blocks(x, block, round_e4m3):
         scales = torch.ldexp(torch.ones_like(scales), power - (half == 0.5).int())
     values = round_e4m3(rows / scales[:, None]).reshape(-1)[: len(x)]
     return [values, scales]
-
-
 # %% wrong: per tensor => values
 # > all blocks have the scale of the largest number of the tensor.
 # ~ top = part.abs() ==> top = x.abs()

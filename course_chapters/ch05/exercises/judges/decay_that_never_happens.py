@@ -66,17 +66,11 @@ once.""",
     "weight_decay)` loses it too.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def adamw_step(weight, direction, rate, decay, stochastic_round):
     """The new bf16 weight: decayed and updated in fp32, and rounded once."""
-    ### BEGIN SOLUTION
     wide = weight.float()
     return stochastic_round(wide * (1 - rate * decay) - rate * direction)
-    ### END SOLUTION
-
 # %% right: one change
 # ~ wide * (1 - rate * decay) - rate * direction ==> torch.add(wide, -rate * (decay * wide + direction))
 # %% wrong: decay lost => values  from: the card

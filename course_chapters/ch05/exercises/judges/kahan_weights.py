@@ -93,18 +93,12 @@ master copy.""",
     pytorch="`torch.optim` has no such option; `optimi` and other libraries offer Kahan summation for bf16 parameters.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def kahan_step(weight: torch.Tensor, lost: torch.Tensor, update: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """(new weight, what its rounding lost), both bf16; `update` is fp32."""
-    ### BEGIN SOLUTION
     exact = weight.float() + (lost.float() + update)
     new = exact.bfloat16()
     return new, (exact - new.float()).bfloat16()
-    ### END SOLUTION
-
 # %% right: in float64
 # ~ weight.float() + (lost.float() + update) ==> weight.double() + lost.double() + update.double()
 # ~ new = exact.bfloat16() ==> new = exact.float().bfloat16()

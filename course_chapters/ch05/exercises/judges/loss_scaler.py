@@ -141,12 +141,7 @@ anybody choosing it.""",
     "`update` do the same.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 forgiven = params("loss-scaler").forgiven  # leave as is: 0: every overflow halves the scale; 1: the first one does not
 
 
@@ -180,7 +175,6 @@ class Scaler:
             self.scale *= 2
             self.clean, self.left = 0, forgiven
         ### END SOLUTION
-
 # %% right: from the history
 # -         self.scale, self.interval = start, interval
 # -         self.clean, self.left = 0, forgiven

@@ -62,35 +62,25 @@ factor of two.""",
     "`torch.finfo(torch.bfloat16).eps` the spacing above 1.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 step = params("lost-update").step  # leave as is: "grow": weight + update; "shrink": weight - update
 
 
 def threshold(weight: float, fraction_bits: int) -> float:
     """The update below which every update is lost, in units of the weight."""
-    ### BEGIN SOLUTION
     mantissa, exponent = math.frexp(weight)  # weight = mantissa * 2**exponent, and mantissa is in [1/2, 1)
     spacing = 2.0 ** (exponent - 1 - fraction_bits)
     if step == "shrink" and mantissa == 0.5:  # numbers just below a power of two are twice as dense
         spacing /= 2
     return spacing / 2
-    ### END SOLUTION
 
 
 def bits_needed(weight: float, update: float) -> int:
     """The fewest fraction bits for which the update is above the threshold."""
-    ### BEGIN SOLUTION
     bits = 0
     while update <= threshold(weight, bits):
         bits += 1
     return bits
-    ### END SOLUTION
-
 # %% right: by logarithms
 # ~ (exponent - 1 - fraction_bits) ==> (math.floor(math.log2(weight)) - fraction_bits)
 # -     bits = 0

@@ -104,15 +104,9 @@ inside an exponential.""",
     "`logsumexp` for the backward.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def stream_attention(chunks, width: int) -> tuple[torch.Tensor, torch.Tensor]:
     """(softmax-weighted sum of the values, log of the sum of exponentials), from chunks seen once."""
-    ### BEGIN SOLUTION
     top, total, output = torch.tensor(-math.inf), torch.tensor(0.0), torch.zeros(width)
     for scores, values in chunks:
         if not len(scores) or scores.max() == -math.inf:
@@ -123,8 +117,6 @@ def stream_attention(chunks, width: int) -> tuple[torch.Tensor, torch.Tensor]:
     if total == 0:
         return output, torch.tensor(-math.inf)
     return output / total, top + total.log()
-    ### END SOLUTION
-
 # %% right: by merging pairs of results
 def stream_attention(chunks, width):
     output, log_sum = torch.zeros(width), -math.inf
@@ -137,8 +129,6 @@ def stream_attention(chunks, width):
         output = output * math.exp(log_sum - both) + own * math.exp(here - both)
         log_sum = both
     return output, log_sum
-
-
 # %% wrong: nothing is subtracted => generality nan
 # ~ torch.maximum(top, scores.max()) ==> torch.tensor(0.0)
 # %% wrong: not rescaled => values
@@ -148,7 +138,6 @@ def stream_attention(chunks, width):
 # > the outputs of the chunks were averaged; each counts by its sum of exponentials.
 #       top, total, output = torch.tensor(-math.inf), torch.tensor(0.0), torch.zeros(width)
 # +     outputs = []
-#           if not len(scores) or scores.max() == -math.inf:
 #               continue
 # +         outputs.append(torch.softmax(scores, 0) @ values)
 # ~ output / total ==> torch.stack(outputs).mean(0)
@@ -157,7 +146,6 @@ def stream_attention(chunks, width):
 # ~ output * math.exp(log_sum - both) + own * math.exp(here - both) ==> own
 # %% wrong: first chunk => values
 # > this is the output of the first chunk alone.
-#           if not len(scores) or scores.max() == -math.inf:
 #               continue
 # +         if top > -math.inf:
 # +             break
@@ -172,8 +160,6 @@ def stream_attention(chunks, width):
     kept = list(chunks)
     scores = torch.cat([one for one, _ in kept])
     return torch.softmax(scores, 0) @ torch.cat([two for _, two in kept]), torch.logsumexp(scores, 0)
-
-
 # %% wrong: copies of all chunks => values kept
 def stream_attention(chunks, width):
     pairs = [(scores.clone(), values.clone()) for scores, values in chunks if len(scores)]
@@ -182,8 +168,6 @@ def stream_attention(chunks, width):
         return torch.zeros(width), torch.tensor(-math.inf)
     top, weights = scores.max(), (scores - scores.max()).exp()
     return weights @ torch.cat([two for _, two in pairs]) / weights.sum(), top + weights.sum().log()
-
-
 # %% wrong: a masked chunk gives NaN => generality nan
 # ~ not len(scores) or scores.max() == -math.inf ==> not len(scores)
 # %% wrong: an empty chunk has no maximum => generality raised

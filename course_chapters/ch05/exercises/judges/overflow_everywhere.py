@@ -139,13 +139,9 @@ real gradients.""",
     "before it steps.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def agreed_step(comm, weights, gradients, scale, rate, most):
     """(new weights of this rank's part, whether the step was taken): all ranks step, or none does."""
-    ### BEGIN SOLUTION
     flag = torch.tensor(float(not gradients.isfinite().all()))
     comm.all_reduce(flag, op="MAX")
     if flag:
@@ -157,8 +153,6 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
     if norm > most:
         unscaled = unscaled * (most / norm)
     return weights - rate * unscaled, True
-    ### END SOLUTION
-
 # %% right: one number is enough
 def agreed_step(comm, weights, gradients, scale, rate, most):
     g = gradients.double() / scale
@@ -168,8 +162,6 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
         return weights.clone(), False
     factor = (most / total.sqrt().clamp(min=1e-300)).clamp(max=1.0)
     return (weights - rate * factor * g).float(), True
-
-
 # %% right: both numbers in one tensor
 # -     flag = torch.tensor(float(not gradients.isfinite().all()))
 # -     comm.all_reduce(flag, op="MAX")
@@ -221,8 +213,6 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
     if not norm.isfinite():
         return weights, False
     return weights - rate * g * (most / norm if norm > most else 1.0), True
-
-
 # %% wrong: a norm of zero divides => generality not-finite
 # -     if norm > most:
 # -         unscaled = unscaled * (most / norm)

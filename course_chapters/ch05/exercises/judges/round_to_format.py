@@ -124,20 +124,12 @@ the subnormal numbers without a special case.""",
     "infinity and uses that exponent.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 overflow = params("round-to-format").overflow  # leave as is: "infinity" or "saturate"
 
 
 def round_to_format(x: torch.Tensor, exponent_bits: int, fraction_bits: int) -> torch.Tensor:
     """`x` (float64) rounded to nearest even in a format with so many bits, in float64."""
-    ### BEGIN SOLUTION
     bias = 2 ** (exponent_bits - 1) - 1
     finite = x.nan_to_num(0.0, 0.0, 0.0)
     exponent = torch.frexp(finite).exponent.double() - 1
@@ -145,8 +137,6 @@ def round_to_format(x: torch.Tensor, exponent_bits: int, fraction_bits: int) -> 
     y = torch.where(x.isfinite(), torch.round(finite / spacing) * spacing, x)
     largest = (2 - 2.0**-fraction_bits) * 2.0**bias
     return torch.where(y.abs() > largest, y.sign() * (math.inf if overflow == "infinity" else largest), y)
-    ### END SOLUTION
-
 # %% right: by adding and subtracting a large number
 # ~ torch.round(finite / spacing) * spacing ==> (finite + 1.5 * 2.0**52 * spacing) - 1.5 * 2.0**52 * spacing
 # %% right: by searching a table
@@ -163,8 +153,6 @@ def round_to_format(x, exponent_bits, fraction_bits):
     nearest = torch.where((low < high) | ((low == high) & (above % 2 == 1)), below, above)
     y = torch.where(nearest == len(table) - 1, beyond, table[nearest])
     return torch.where(x.isnan(), x, torch.where(x < 0, -y, y))
-
-
 # %% wrong: truncated => values
 # > this cuts digits off; round to the nearest number.
 # ~ torch.round ==> torch.trunc
@@ -207,8 +195,6 @@ def round_to_format(x, exponent_bits, fraction_bits):
 # %% wrong: the casts of torch => generality other-numbers
 def round_to_format(x, exponent_bits, fraction_bits):
     return x.to({5: torch.float16, 8: torch.bfloat16}.get(exponent_bits, torch.float32)).double()
-
-
 # %% wrong: the dtype of a half => values another-kind
 # ~ largest), y) ==> largest), y).half()
 # %% wrong: x is rounded in place => values changed

@@ -115,25 +115,17 @@ numbers.""",
     "optimizers keep fp32 weights instead.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 fmt = params("stochastic-rounding").format  # leave as is: "bf16" or "tf32"
 
 
 def stochastic_round(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
     """`x` (fp32) rounded up with the right probability; `noise` (int32) is even over all that the dropped bits can
     hold."""
-    ### BEGIN SOLUTION
     low = 0xFFFF if fmt == "bf16" else 0x1FFF  # the bits that are dropped
     bits = (x.view(torch.int32) + noise) & ~low  # a carry out of the lower bits rounds away from zero
     rounded = torch.where(x.isfinite(), bits.view(torch.float32), x)
     return rounded.to(torch.bfloat16) if fmt == "bf16" else rounded
-    ### END SOLUTION
-
 # %% right: by comparing
 # ~ (x.view(torch.int32) + noise) & ~low
 # ~~ ==> (x.view(torch.int32) & ~low) + (noise < (x.view(torch.int32) & low)).int() * (low + 1)

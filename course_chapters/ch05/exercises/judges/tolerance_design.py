@@ -126,18 +126,12 @@ large as you like.""",
     pytorch="`torch.testing.assert_close` takes `rtol` and `atol`; pass `rtol=0` and this bound as `atol` for sums.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def is_close(got: float, want: float, magnitude: float, terms: int, roundoff: float) -> bool:
     """Whether rounding explains that a sum of `terms` numbers is `got` and not `want`, in whatever order they were
     added."""
-    ### BEGIN SOLUTION
     bound = (terms - 1) * roundoff * magnitude  # each addition is off by at most roundoff times its result
     return math.isfinite(got) and abs(got - want) <= 1.5 * bound
-    ### END SOLUTION
-
 # %% right: the compounded bound
 # ~ (terms - 1) * roundoff * magnitude ==> ((1 + roundoff) ** (terms - 1) - 1) * magnitude
 # ~ 1.5 * bound ==> min(bound, 1.9 * (terms - 1) * roundoff * magnitude)

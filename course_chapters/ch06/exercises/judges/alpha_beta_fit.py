@@ -96,14 +96,9 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''import numpy as np
-
-from course_lib import params
-
-
 # %% right: worked
 def fit(sizes, seconds):
     """(switch in bytes, (latency s, bandwidth bytes/s) below it, the same above it)."""
-    ### BEGIN SOLUTION
     n, t = np.array(sizes, dtype=float), np.array(seconds, dtype=float)
 
     def one(part):  # relative least squares: every row is divided by its time
@@ -115,9 +110,6 @@ def fit(sizes, seconds):
     cut = min(cuts, key=lambda each: cuts[each][0][0] + cuts[each][1][0])
     (_, below), (_, above) = cuts[cut]
     return float(np.sqrt(n[cut - 1] * n[cut])), below, above
-    ### END SOLUTION
-
-
 # %% right: alternating: assign points to the quicker line, fit again; the switch where the lines cross
 # -     cuts = {cut: (one(slice(cut)), one(slice(cut, None))) for cut in range(3, len(n) - 2)}
 # -     cut = min(cuts, key=lambda each: cuts[each][0][0] + cuts[each][1][0])

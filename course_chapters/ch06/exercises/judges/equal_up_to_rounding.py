@@ -138,19 +138,13 @@ JUDGING = Judging(
     "terms of the sum.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def same_sum(got, inputs):
     """Whether `got` can be the sum of `inputs` in some order of additions in their dtype."""
-    ### BEGIN SOLUTION
     exact = sum(x.double() for x in inputs)
     added = sum(x.double().abs() for x in inputs)  # no partial sum is larger than this
     bound = len(inputs) * torch.finfo(got.dtype).eps * added
     return bool(((got.double() - exact).abs() <= bound).all())
-    ### END SOLUTION
-
 # %% right: the textbook bound, one comparison an element
 # -     bound = len(inputs) * torch.finfo(got.dtype).eps * added
 # -     return bool(((got.double() - exact).abs() <= bound).all())

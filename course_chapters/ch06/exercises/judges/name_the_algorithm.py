@@ -131,7 +131,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def name_algorithm(matrix, nbytes):
     """One of the eight names, from the bytes that each rank sent to each other rank."""
-    ### BEGIN SOLUTION
     n = len(matrix)
     partners = [{dst for dst in range(n) if row[dst]} for row in matrix]
     if all(len(each) == n - 1 for each in partners):
@@ -147,9 +146,6 @@ def name_algorithm(matrix, nbytes):
     powers = {1 << k for k in range(half.bit_length())}
     halved = partners[0] >= powers and abs(matrix[0][half] - nbytes) <= 64
     return "halving-doubling" if halved else "hierarchical"
-    ### END SOLUTION
-
-
 # %% right: by what rank 0 sends in all
 # ~ if matrix[0][1] == nbytes else "all-to-all" ==> if sum(matrix[0]) > nbytes else "all-to-all"
 # ~ if matrix[0][1] > 2 * nbytes else "ring" ==> if sum(matrix[0]) > 3 * nbytes else "ring"

@@ -75,13 +75,7 @@ JUDGING = Judging(
     "gradients this way.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-from course_lib.messages import count_text
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 owner = params("reduce-scatter-half").owner  # leave as is: rank r must return chunk r + owner
 
 
@@ -101,12 +95,10 @@ def ring_reduce_scatter(comm, x):
         growing += arrived
     return chunks[own]
     ### END SOLUTION
-
 # %% right: even ranks send first
 # -         work = comm.isend(chunks[(own - step - 1) % n], after)
 # +         if me % 2 == 0:
 # +             comm.send(chunks[(own - step - 1) % n], after)
-#           comm.recv(arrived, before)
 # -         work.wait()
 # +         if me % 2:
 # +             comm.send(chunks[(own - step - 1) % n], after)

@@ -127,7 +127,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def find_cycle(log):
     """The ranks that wait for each other in a cycle, smallest first; [] if there is none."""
-    ### BEGIN SOLUTION
     meets, state = {"sends": "receives", "receives": "sends"}, {}
     for _, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
         state[rank] = (what, peer)
@@ -144,8 +143,6 @@ def find_cycle(log):
         if path and rank == start:
             return path
     return []
-    ### END SOLUTION
-
 # %% right: strike out whoever waits for one that is free, and whoever none waits for
 #       }
 # +     while free := [rank for rank in waits if waits[rank] not in waits]:

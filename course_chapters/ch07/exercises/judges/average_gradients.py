@@ -60,18 +60,12 @@ JUDGING = Judging(
     "ranks that have data.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 given = params("average-gradients").given  # leave as is: "mean" or "sum": the loss whose gradient `grads` is
 
 
 def average_gradients(comm, grads, examples):
     """The gradient of the mean loss over all ranks' examples, as a list like `grads`. Budget: one ring."""
-    ### BEGIN SOLUTION
     count = torch.tensor([examples])
     comm.all_reduce(count)
     for grad in grads:
@@ -80,9 +74,6 @@ def average_gradients(comm, grads, examples):
         comm.all_reduce(grad)
         grad /= count.item()
     return grads
-    ### END SOLUTION
-
-
 # %% right: reduce-scatter and all-gather
 def average_gradients(comm, grads, examples):
     n, weight = comm.size, examples if params("average-gradients").given == "mean" else 1
@@ -94,8 +85,6 @@ def average_gradients(comm, grads, examples):
     comm.reduce_scatter_tensor(mine, padded)
     comm.all_gather_into_tensor(padded, mine)
     return [p.view(g.shape) for p, g in zip(padded[: len(flat)].split([g.numel() for g in grads]), grads)]
-
-
 # %% wrong: the average of the averages => values mean-of-means
 # > this is the plain average of the ranks' averages, in which a few examples weigh as much as many.
 # -         if given == "mean":
@@ -117,13 +106,9 @@ def average_gradients(comm, grads, examples):
 # -         grad /= count.item()
 # %% wrong: adds the averages up => values sum-of-means
 # > these are the ranks' averages added up, not divided.
-# -         if given == "mean":
-# -             grad *= examples
-# -         comm.all_reduce(grad)
+# ~ "mean": ==> "sum":
+# ~ *= examples ==> /= max(examples, 1)
 # -         grad /= count.item()
-# +         if given == "sum":
-# +             grad /= max(examples, 1)
-# +         comm.all_reduce(grad)
 # %% wrong: divides by the ranks => values divided-by-ranks
 # > this is the sum over all examples, divided by the number of ranks.
 # ~ count.item() ==> comm.size

@@ -80,29 +80,18 @@ JUDGING = Judging(
     "in the group.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 flops_each = params("break-even").flops_each  # leave as is: FLOPs per parameter and token that hide the all-reduce
 
 
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
     """Tokens per GPU and step at which the all-reduce takes as long as the time that hides it."""
-    ### BEGIN SOLUTION
     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / flops_each
-    ### END SOLUTION
 
 
 def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
     """The largest whole number of GPUs on which a batch of `batch_tokens` still hides the all-reduce."""
-    ### BEGIN SOLUTION
     return 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops))
-    ### END SOLUTION
-
-
 # %% right: two times of a model of one parameter, and a search by doubling
 def seconds(tokens, flops, bandwidth, ranks, grad_bytes):
     return 4 * tokens / flops, 2 * (ranks - 1) * grad_bytes / ranks / bandwidth
@@ -126,8 +115,6 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
         middle = (low + high) // 2
         low, high = (middle, high) if hidden(middle) else (low, middle)
     return low
-
-
 # %% wrong: hides behind another part of the step => values wrong-window
 # > this hides communication behind another part of the step than the task asks for.
 # ~ flops / flops_each ==> flops / (10 - flops_each)

@@ -63,13 +63,9 @@ JUDGING = Judging(
     "starts early.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def bucket_gradients(comm, model, bucket_bytes):
     """Return `finish`, as `hook_gradients` does; sends gradients in buckets of at most `bucket_bytes` bytes."""
-    ### BEGIN SOLUTION
     buckets, room = [], 0
     for each in reversed([p for p in model.parameters() if p.requires_grad]):
         if not buckets or each.nbytes > room or each.dtype != buckets[-1][0].dtype:
@@ -98,9 +94,6 @@ def bucket_gradients(comm, model, bucket_bytes):
     for parameter in home:
         parameter.register_post_accumulate_grad_hook(arrived)
     return finish
-    ### END SOLUTION
-
-
 # %% right: gradients are views of the buckets
 class Buckets:
     def __init__(self, comm, model, room):
@@ -144,8 +137,6 @@ class Buckets:
 
 def bucket_gradients(comm, model, bucket_bytes):
     return Buckets(comm, model, bucket_bytes).finish
-
-
 # %% wrong: one all-reduce per parameter => cost too-many-collectives
 # ~ room = bucket_bytes ==> room = 0
 # %% wrong: packed from the first to the last => cost not-hidden

@@ -43,13 +43,9 @@ JUDGING = Judging(
     "the public hook.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def hook_gradients(comm, model):
     """Return `finish`, a function without arguments that waits until every gradient is the mean over ranks."""
-    ### BEGIN SOLUTION
     works = []
 
     def started(parameter):
@@ -65,9 +61,6 @@ def hook_gradients(comm, model):
         if parameter.requires_grad:
             parameter.register_post_accumulate_grad_hook(started)
     return finish
-    ### END SOLUTION
-
-
 # %% right: hooks on the nodes that add the gradients up
 def hook_gradients(comm, model):
     flying, nodes = [], []
@@ -90,8 +83,6 @@ def hook_gradients(comm, model):
         del flying[:]
 
     return finish
-
-
 # %% right: a barrier in finish
 #           works.clear()
 # +         comm.barrier()

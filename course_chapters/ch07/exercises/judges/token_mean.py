@@ -106,14 +106,9 @@ JUDGING = Judging(
     "the token count.",
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def token_step(comm, model, batches):
     """The mean loss over all tokens that count on all ranks; leaves its gradient in `.grad`."""
-    ### BEGIN SOLUTION
     count = torch.tensor(float(sum((targets != -100).sum() for _, targets in batches)))
     comm.all_reduce(count)
     total = torch.zeros(())
@@ -128,8 +123,6 @@ def token_step(comm, model, batches):
         comm.all_reduce(parameter.grad)
     comm.all_reduce(total)
     return total.item()
-    ### END SOLUTION
-
 # %% right: as DistributedDataParallel wants it, with the mean over ranks
 # ~ loss = summed / count ==> loss = summed * comm.size / count
 # -         comm.all_reduce(parameter.grad)
@@ -179,8 +172,6 @@ def token_step(comm, model, batches):
 # -     for inputs, targets in batches:
 # +     if batches:
 # +         inputs, targets = (torch.cat(each) for each in zip(*batches))
-
-
 # %% wrong: reduces once a micro-batch => cost too-many-bytes
 def token_step(comm, model, batches):
     row = torch.tensor([float(sum((t != -100).sum() for _, t in batches)), 0.0])
@@ -204,8 +195,6 @@ def token_step(comm, model, batches):
         p.grad = into
     comm.all_reduce(total)
     return total.item()
-
-
 # %% wrong: every rank with everybody's tokens => cost more-forwards
 def token_step(comm, model, batches):
     most = torch.tensor([len(batches)])
@@ -224,8 +213,6 @@ def token_step(comm, model, batches):
         loss.backward()
         total += loss.item()
     return total
-
-
 # %% wrong: a rank without a micro-batch has no gradient to send => generality raised
 # -         if parameter.grad is None:
 # -             parameter.grad = torch.zeros_like(parameter)

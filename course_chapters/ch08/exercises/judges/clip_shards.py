@@ -129,19 +129,13 @@ counted once: not again on its replicas, and no padding. The factor is then the 
 `.full_tensor()` of its result is the norm.""",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-from course_lib.cluster import MAX, SUM
-
-
+ANSWERS = r'''from course_lib.cluster import MAX, SUM
 # %% right: worked
 kind = params("clip-shards").norm  # leave as is: "2", or "max": the largest absolute value
 
 
 def clip_parts(inside, across, parts, counts, most):
     """The norm of the whole gradient, on all ranks; scales `parts` in place. Budget: one or two numbers."""
-    ### BEGIN SOLUTION
     total = torch.zeros((), dtype=torch.float64)
     for part, count in zip(parts, counts, strict=True):
         own = part[:count].double().abs()  # the rest is padding
@@ -155,8 +149,6 @@ def clip_parts(inside, across, parts, counts, most):
         for part in parts:
             part.mul_(most / norm)
     return norm
-    ### END SOLUTION
-
 # %% right: torch's rule, with its small number
 # -     if norm > most:
 # -         for part in parts:
@@ -234,9 +226,8 @@ def clip_parts(inside, across, parts, counts, most):
 # ~ return norm ==> norm
 # %% wrong: one tensor after the other => values per-tensor
 # > this is one tensor's norm; return the norm of all tensors together.
-# - def clip_parts(inside, across, parts, counts, most):
-# + def clip_one(inside, across, parts, counts, most):
-#       ### END SOLUTION
+# ~ clip_parts ==> clip_one
+#       return norm
 # + def clip_parts(inside, across, parts, counts, most):
 # +     return max(clip_one(inside, across, [part], [count], most) for part, count in zip(parts, counts))
 # %% wrong: times the limit, then divided => generality overflow

@@ -137,33 +137,25 @@ best size lies where the two balance, unless memory decides. 405B at 16 bytes pe
     "'shard')))`.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 gathers = 1 if params("hsdp-group").kept else 2  # leave as is: of weights, in a step
 
 
 def hsdp(params: float, ranks: int, group: int) -> tuple[float, float, float]:
     """(bytes held, bytes sent inside, bytes sent across) on one rank."""
-    ### BEGIN SOLUTION
     copies = ranks // group
     inside = (gathers + 1) * (group - 1) / group * 2 * params
     return 16 * params / group, inside, 2 * (copies - 1) / copies * 2 * params / group
-    ### END SOLUTION
 
 
 def smallest_group(params: float, ranks: int, memory: float) -> int | None:
     """The smallest group whose state fits; None if all ranks are too few."""
-    ### BEGIN SOLUTION
     return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
-    ### END SOLUTION
 
 
 def best_group(params, ranks, memory, per_node, fast, slow, latency):
     """The group that fits and has the least time on the links; None if none fits."""
 
-    ### BEGIN SOLUTION
     def seconds(k):
         _, inside, across = hsdp(params, ranks, k)
         full = fast if k <= per_node else min(fast, per_node * slow)
@@ -174,8 +166,6 @@ def best_group(params, ranks, memory, per_node, fast, slow, latency):
     sizes = (k for k in range(1, ranks + 1) if ranks % k == 0 and (k % per_node == 0 or per_node % k == 0))
     fits = (k for k in sizes if 16 * params / k <= memory)
     return min(fits, key=seconds, default=None)
-    ### END SOLUTION
-
 # %% right: divisors in pairs
 # -     sizes = (k for k in range(1, ranks + 1) if ranks % k == 0 and (k % per_node == 0 or per_node % k == 0))
 # +     low = [k for k in range(1, int(ranks**0.5) + 1) if not ranks % k]

@@ -66,24 +66,16 @@ sequence must be cut as well.""",
     pytorch="`fully_shard` on half a block makes the gathered unit smaller; tensor parallelism cuts the layer itself.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def largest_model(ranks, memory, layers, activations, per_param) -> float:
     """Parameters of the largest model that fits, with stage 3 and no other parallelism."""
-    ### BEGIN SOLUTION
     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
-    ### END SOLUTION
 
 
 def ranks_for(params, memory, layers, activations, per_param) -> int | None:
     """The fewest GPUs on which a model fits; None if no number of them is enough."""
-    ### BEGIN SOLUTION
     room = memory - activations - 4 * params / layers
     return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
-    ### END SOLUTION
-
 # %% right: the fewest by halving  from: worked
 from bisect import bisect_left
 
@@ -92,8 +84,6 @@ def ranks_for(params, memory, layers, activations, per_param):
     counts, rest = range(1, 10**18), (layers, activations, per_param)
     place = bisect_left(counts, True, key=lambda n: largest_model(n, memory, *rest) >= params * (1 - 1e-12))
     return counts[place] if place < len(counts) else None
-
-
 # %% wrong: state only => values
 # > a GPU holds more than its share of the state.
 # ~ max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers) ==> memory / (per_param / ranks)

@@ -144,18 +144,13 @@ tensor used in two places belongs to one unit that is gathered for both: here th
 DTensors. Since 2.13 it refuses a parameter in two groups; `fully_shard([module_a, module_b])` puts both in one.""",
 )
 
-ANSWERS = r'''import torch
-from torch import nn
+ANSWERS = r'''from torch import nn
 from torch.nn import functional as F
-
 from course_lib.parallel import sharding
-from course_lib.parallel.sharding import FullySharded, full_gradients
-
-
+from course_lib.parallel.sharding import full_gradients, FullySharded
 # %% right: worked
 def train(comm, build, make, batches, most):
     """This rank's losses and the sharded model, trained as one process would."""
-    ### BEGIN SOLUTION
     model = build()
     sharded = FullySharded(comm, model, list(model.blocks))  # tied weights: both uses in the root unit
     optimizer = make(sharded.shards())  # after sharding
@@ -170,8 +165,6 @@ def train(comm, build, make, batches, most):
         sharded.zero_grad()
         losses.append(loss.item())
     return losses, sharded
-    ### END SOLUTION
-
 # %% right: the norm by hand, another loss, more ahead
 # ~ list(model.blocks)) ==> [*model.blocks, model.norm], prefetch=2)
 # ~ nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())

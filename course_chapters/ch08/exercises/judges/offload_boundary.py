@@ -58,17 +58,12 @@ boundary lies at many more tokens.""",
 ANSWERS = r'''# %% right: worked
 def step_seconds(params, tokens, ranks, flops, moved, bandwidth) -> float:
     """Seconds of a step whose optimizer state is on the host or a disk."""
-    ### BEGIN SOLUTION
     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
-    ### END SOLUTION
 
 
 def hidden_tokens(ranks, flops, moved, bandwidth) -> float:
     """Tokens per GPU from which the step no longer waits for the transfer."""
-    ### BEGIN SOLUTION
     return moved * flops / (6 * ranks * bandwidth)
-    ### END SOLUTION
-
 # %% right: by halving  from: worked
 def hidden_tokens(ranks, flops, moved, bandwidth):
     low, high = 0.0, 1e15
@@ -77,8 +72,6 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
         waits = step_seconds(1, middle, ranks, flops, moved, bandwidth) <= moved / ranks / bandwidth * (1 + 1e-14)
         low, high = (middle, high) if waits else (low, middle)
     return high
-
-
 # %% wrong: computing is shared out as well => values compute-divided
 # > sharding divides no work.
 # ~ tokens / flops ==> tokens / ranks / flops

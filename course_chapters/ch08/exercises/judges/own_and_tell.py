@@ -173,16 +173,11 @@ owners and gathers weights.""",
     "flat row instead.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib.cluster import P2POp
-
-
+ANSWERS = r'''from course_lib.cluster import P2POp
 # %% right: worked
 def shard_optimizer(comm, parameters, make):
     """An object whose step() updates this rank's share and receives the rest from its owners."""
 
-    ### BEGIN SOLUTION
     class Sharded:
         def __init__(self):
             load, self.owner = [0] * comm.size, {}
@@ -201,8 +196,6 @@ def shard_optimizer(comm, parameters, make):
                 comm.broadcast(each.data, src=rank)
 
     return Sharded()
-    ### END SOLUTION
-
 # %% right: in the order of the list, to whoever has least
 # ~ sorted(kept, key=lambda one: -one.nbytes) ==> kept
 # -             for each, rank in self.owner.items():
@@ -233,8 +226,6 @@ def shard_optimizer(comm, parameters, make):
                 p.data.copy_(new.view_as(p))
 
     return Flat()
-
-
 # %% right: messages from each owner to each other rank
 # -             for each, rank in self.owner.items():
 # -                 comm.broadcast(each.data, src=rank)
@@ -255,10 +246,9 @@ def shard_optimizer(comm, parameters, make):
 # ~ load.index(min(load)) ==> len(self.owner) % comm.size
 # %% wrong: neighbors in the list, equally many each => cost unfair-share
 # ~ sorted(kept, key=lambda one: -one.nbytes) ==> kept
-# -             mine = [each for each, rank in self.owner.items() if rank == comm.rank]
+#                   load[self.owner[each]] += each.nbytes
 # +             many = -(-len(self.owner) // comm.size)
 # +             self.owner = {each: place // many for place, each in enumerate(self.owner)}
-# +             mine = [each for each, rank in self.owner.items() if rank == comm.rank]
 # %% wrong: nobody is told => values not-told
 # > only the rank's own tensors have changed: their owners' new values have not arrived.
 # -             for each, rank in self.owner.items():

@@ -80,30 +80,23 @@ by default the next unit is prefetched.""",
 ANSWERS = r'''# %% right: worked
 def crossover_tokens(flops: float, bandwidth: float, ranks: int, gather: int, reduce: int) -> float:
     """Tokens per GPU and step at which communication takes as long as computing."""
-    ### BEGIN SOLUTION
     sent = (2 * gather + reduce) * (ranks - 1) / ranks  # bytes per parameter
     return sent / bandwidth * flops / 6
-    ### END SOLUTION
 
 
 def exposed_seconds(gathers: list[float], computes: list[float], depth: int) -> float:
     """Seconds for which the GPU waits in a forward pass."""
-    ### BEGIN SOLUTION
     wire, done = 0.0, []
     for i, (gather, compute) in enumerate(zip(gathers, computes, strict=True)):
         wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
         done.append(max(wire, done[-1] if done else 0.0) + compute)
     return done[-1] - sum(computes)
-    ### END SOLUTION
 
 
 def least_depth(gathers: list[float], computes: list[float], most: float) -> int | None:
     """The smallest depth that leaves at most `most` seconds exposed; None if none does."""
-    ### BEGIN SOLUTION
     depths = range(len(gathers))
     return next((d for d in depths if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
-    ### END SOLUTION
-
 # %% right: a queue of slots  from: worked
 from collections import deque
 
@@ -117,8 +110,6 @@ def exposed_seconds(gathers, computes, depth):
         now = max(now, gathered) + compute
         slots.append(now)
     return still
-
-
 # %% wrong: data parallelism's crossover => values data-parallel
 # > this is a gradient all-reduce.
 # ~ (2 * gather + reduce) ==> 2 * reduce

@@ -158,14 +158,10 @@ its own.""",
     "another mesh.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def reshard(comm, part, elements, old, new):
     """This rank's new part. Budget: no rank receives more than that, or holds the whole row."""
 
-    ### BEGIN SOLUTION
     def stretch(ranks, rank):
         size = -(-elements // ranks)
         return (min(rank * size, elements), min((rank + 1) * size, elements)) if rank < ranks else (0, 0)
@@ -179,8 +175,6 @@ def reshard(comm, part, elements, old, new):
     mine = part.new_zeros(-(-elements // new) if me < new else 0)
     comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].contiguous(), take, send)
     return mine
-    ### END SOLUTION
-
 # %% right: blocking messages, all pairs in one order
 def reshard(comm, part, elements, old, new):
     size, fresh, me = -(-elements // old), -(-elements // new), comm.rank
@@ -198,8 +192,6 @@ def reshard(comm, part, elements, old, new):
             else:
                 comm.recv(box, a)
     return mine
-
-
 # %% right: messages started together  from: blocking messages, all pairs in one order
 #       mine = torch.zeros(fresh if me < new else 0, dtype=part.dtype)
 # +     works = []
@@ -245,8 +237,7 @@ def reshard(comm, part, elements, old, new):
 # ~ new_zeros(-(-elements // new) if me < new else 0) ==> new_full((-(-elements // new) if me < new else 0,), 7)
 # %% wrong: sizes rounded down => values  from: blocking messages, all pairs in one order
 # > the parts' size was rounded down, so the last numbers are in no part.
-# ~ size, fresh, me = -(-elements // old), -(-elements // new), comm.rank
-# ~~ ==> size, fresh, me = elements // old, elements // new, comm.rank
+# ~ -(-elements // old), -(-elements // new) ==> elements // old, elements // new
 # %% wrong: the old part comes back => values old-part
 # > this is the old part.
 # ~ return mine ==> return part

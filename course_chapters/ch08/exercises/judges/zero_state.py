@@ -86,23 +86,17 @@ parameter in stage 1, 2 in stage 2, none in stage 3. The stages shard the larges
     "`zero_optimization.stage`.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 SINCE = {"master": 1, "moments": 1, "grads": 2, "weights": 3}  # the stage that shards a bucket
 
 
 def held(params: float, stage: int, ranks: int, buckets: dict[str, float]) -> float:
     """Bytes of training state on one rank; `buckets` has bytes per parameter."""
-    ### BEGIN SOLUTION
     return sum(params * size / (ranks if stage >= SINCE[name] else 1) for name, size in buckets.items())
-    ### END SOLUTION
 
 
 def fewest_ranks(params: float, stage: int, buckets: dict[str, float], memory: float) -> int | None:
     """The fewest ranks on which the state fits into `memory` bytes each; None if no number helps."""
-    ### BEGIN SOLUTION
     whole = params * sum(size for name, size in buckets.items() if stage < SINCE[name])
     shared = params * sum(buckets.values()) - whole
     if shared == 0:
@@ -110,8 +104,6 @@ def fewest_ranks(params: float, stage: int, buckets: dict[str, float], memory: f
     if whole >= memory:
         return None
     return max(1, math.ceil(shared / (memory - whole)))
-    ### END SOLUTION
-
 # %% right: the fewest by halving  from: worked
 from bisect import bisect_left
 
@@ -120,8 +112,6 @@ def fewest_ranks(params, stage, buckets, memory):
     counts = range(1, 10**12)
     place = bisect_left(counts, True, key=lambda n: held(params, stage, n, buckets) <= memory * (1 + 1e-12))
     return counts[place] if place < len(counts) else None
-
-
 # %% wrong: everything divided at every stage => values all-shared
 # > some buckets stay whole.
 # ~ ranks if stage >= SINCE[name] ==> ranks if stage

@@ -91,31 +91,20 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''import copy
-
-import torch
-
-from course_lib import params
-
-
 # %% right: worked
 layout = params("column-and-row").layout  # leave as is: "torch": (out, in); "textbook": (in, out)
 
 
 def column_shard(weight, rank, ranks):
     """The piece of `weight` that computes this rank's outputs, in its own memory."""
-    ### BEGIN SOLUTION
     outputs = 0 if layout == "torch" else 1
     return weight.chunk(ranks, dim=outputs)[rank].clone()
-    ### END SOLUTION
 
 
 def row_shard(weight, rank, ranks):
     """The piece of `weight` that multiplies this rank's inputs, in its own memory."""
-    ### BEGIN SOLUTION
     inputs = 1 if layout == "torch" else 0
     return weight.chunk(ranks, dim=inputs)[rank].clone()
-    ### END SOLUTION
-
 # %% right: ranges counted out
 # ~ weight.chunk(ranks, dim=outputs)[rank]
 # ~~ ==> weight.narrow(outputs, rank * (weight.shape[outputs] // ranks), weight.shape[outputs] // ranks)
@@ -138,10 +127,8 @@ def row_shard(weight, rank, ranks):
 # ~~ ==> torch.cat([piece * (at == rank) for at, piece in enumerate(weight.chunk(ranks, inputs))], inputs)
 # %% wrong: every fourth row => values dealt
 # > the rows or columns are dealt out in turn; the cut is in order, one range for each rank.
-# ~ weight.chunk(ranks, dim=outputs)[rank]
-# ~~ ==> weight.index_select(outputs, torch.arange(rank, weight.shape[outputs], ranks))
-# ~ weight.chunk(ranks, dim=inputs)[rank]
-# ~~ ==> weight.index_select(inputs, torch.arange(rank, weight.shape[inputs], ranks))
+# ~ chunk(ranks, dim=outputs)[rank] ==> index_select(outputs, torch.arange(rank, weight.shape[outputs], ranks))
+# ~ chunk(ranks, dim=inputs)[rank] ==> index_select(inputs, torch.arange(rank, weight.shape[inputs], ranks))
 # %% wrong: transposed => values
 # > this is transposed; keep the layout of the weight.
 # ~ chunk(ranks, dim=outputs)[rank].clone() ==> chunk(ranks, dim=outputs)[rank].T.clone()

@@ -93,24 +93,18 @@ JUDGING = Judging(
     pytorch="Published runs stay inside a server: TP 8 in Megatron's and Llama 3's.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 recompute = params("largest-tp").recompute  # leave as is: "none" or "full": what your variant asks for
 
 
 def tp_seconds(tokens, hidden, ranks, bandwidth) -> float:
     """Seconds of one layer's all-reduces, forward and backward; `bandwidth` in bytes/s."""
-    ### BEGIN SOLUTION
     sums = 6 if recompute == "full" else 4
     return sums * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-    ### END SOLUTION
 
 
 def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share) -> int:
     """The most ranks, a power of two, whose all-reduces take at most `share` of their products' time."""
-    ### BEGIN SOLUTION
     weights = 4 * hidden**2 + 3 * hidden * ffn
     for ranks in (2**power for power in range(10, 0, -1)):
         products = (8 if recompute == "full" else 6) * tokens * weights / ranks / flops
@@ -118,8 +112,6 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share) -> i
         if tp_seconds(tokens, hidden, ranks, wire) <= share * products:
             return ranks
     return 1
-    ### END SOLUTION
-
 # %% right: each side of the node's edge by the inequality  from: worked
 def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
     sums, passes = (6, 8) if recompute == "full" else (4, 6)
@@ -131,12 +123,9 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
     near = [n for n in fits(inside) if n <= per_node]
     far = [n for n in fits(across) if n > per_node]
     return max(near + far)
-
-
 # %% wrong: recomputed => values
 # > this counts the all-reduces of another form. {{passes}}.
-# ~ recompute = params("largest-tp").recompute
-# ~~ ==> recompute = "none" if params("largest-tp").recompute == "full" else "full"
+# ~ params("largest-tp").recompute ==> "none" if params("largest-tp").recompute == "full" else "full"
 # %% wrong: forward only => values half
 # > all-reduces of the backward pass are missing, or half of each: a ring reduces first, then gathers.
 # ~ sums = 6 if recompute == "full" else 4 ==> sums = 2

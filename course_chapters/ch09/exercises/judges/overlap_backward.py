@@ -85,27 +85,20 @@ JUDGING = Judging(
     "gradient between the two products.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def column_backward(comm, matmul, grad, x, weight):
     """Gradients (dx summed over ranks, dw of this rank). Budget: one all-reduce, hidden behind a product."""
-    ### BEGIN SOLUTION
     dx = matmul(grad, weight)
     work = comm.all_reduce(dx, async_op=True)
     dw = matmul(grad.T, x)
     work.wait()
     return dx, dw
-    ### END SOLUTION
-
 # %% right: a buffer of its own, the other product transposed
 # ~ dx = matmul(grad, weight) ==> dx = torch.empty_like(x).copy_(matmul(grad, weight))
 # ~ dw = matmul(grad.T, x) ==> turned = matmul(x.T, grad)
 # ~ return dx, dw ==> return [dx, turned.T]
 # %% wrong: blocks before the other product => cost nothing-hidden
-# -     work = comm.all_reduce(dx, async_op=True)
-# +     comm.all_reduce(dx)
+# ~ work = comm.all_reduce(dx, async_op=True) ==> comm.all_reduce(dx)
 # -     work.wait()
 # %% wrong: never waits => values not-summed
 # > this is what this rank's outputs send back, alone; all ranks' count, and the sum is there only after the wait.

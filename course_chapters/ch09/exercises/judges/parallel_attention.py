@@ -78,25 +78,15 @@ JUDGING = Judging(
     "plan cuts q, k, v column-wise and the output row-wise.",
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-
-from course_lib.parallel.tensor import copy_in, gather, split, sum_out
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def parallel_attention(comm, copies, x, weights, head_dim):
     """Causal attention's output (batch, seq, hidden), on every rank. Budget: one all-reduce per pass."""
-    ### BEGIN SOLUTION
     x = copy_in(x, comm)
     wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
-    ### END SOLUTION
-
 # %% right: copies' gradients summed where they are accumulated
-#       x = copy_in(x, comm)
 # -     wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
 # +     wk, wv = weights["wk"], weights["wv"]
 # +     for weight in (wk, wv):
@@ -115,8 +105,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # +     wk, wv = copy_in(wk, copies), copy_in(wv, copies)
 # %% wrong: KV weights summed over all ranks => values summed-over-all
 # > this is summed over all ranks; only those that hold a copy of the same KV head belong together.
-# ~ copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-# ~~ ==> copy_in(weights["wk"], comm), copy_in(weights["wv"], comm)
+# ~ copies), copy_in(weights["wv"], copies ==> comm), copy_in(weights["wv"], comm
 # %% wrong: an operator for each product => cost an-operator-each
 # > Queries, keys and values enter through an operator each. What enters once needs one, in front of all three.
 # -     x = copy_in(x, comm)

@@ -79,18 +79,11 @@ JUDGING = Judging(
 
 ANSWERS = r'''import hashlib
 import time
-
-import torch
-
-
 # %% right: worked
 def two_streams(seed, rank):
     """A pair of `torch.Generator`s: (outside, the same on all ranks; inside, this rank's own)."""
-    ### BEGIN SOLUTION
     first = seed * 1_000_003
     return torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank)
-    ### END SOLUTION
-
 # %% right: a hash of the pair
 def two_streams(seed, rank):
     def of(*parts):
@@ -98,8 +91,6 @@ def two_streams(seed, rank):
         return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
     return of("outside", seed), of("inside", seed, rank)
-
-
 # %% wrong: seed + rank => values inside-is-outside
 # ~ first = seed * 1_000_003 ==> first = seed
 # ~ first + 1 + rank ==> seed + rank

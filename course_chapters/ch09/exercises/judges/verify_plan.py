@@ -134,12 +134,9 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''from fnmatch import fnmatchcase
-
-
 # %% right: worked
 def verify(plan, whole, held, ranks):
     """Deviations from the plan: a sorted list of (complaint, name), empty if there is none."""
-    ### BEGIN SOLUTION
     found = [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)]
     for name, (rows, columns) in whole.items():
         want = (rows, columns)
@@ -150,8 +147,6 @@ def verify(plan, whole, held, ranks):
         if here != want:
             found.append(("whole" if here == (rows, columns) else "wrong side", name))
     return sorted(found)
-    ### END SOLUTION
-
 # %% right: a table of what was planned, then a comparison
 def verify(plan, whole, held, ranks):
     styles = {name: plan[p] for p in plan for name in whole if fnmatchcase(name, p)}
@@ -161,8 +156,6 @@ def verify(plan, whole, held, ranks):
     whole_ones = {("whole", name) for name in off if list(held[name]) == list(whole[name])}
     turned = {("wrong side", name) for name in off if list(held[name]) != list(whole[name])}
     return sorted(unused | whole_ones | turned)
-
-
 # %% wrong: patterns only => values whole-missed
 # ~ return sorted(found) ==> return sorted(each for each in found if each[0] == "unused")
 # %% wrong: shapes only => values unused-missed

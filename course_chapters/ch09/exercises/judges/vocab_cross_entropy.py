@@ -121,16 +121,9 @@ JUDGING = Judging(
     pytorch="`loss_parallel()` in `torch.distributed.tensor.parallel`; Megatron's `vocab_parallel_cross_entropy`.",
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-
-from course_lib.parallel.tensor import copy_in, gather, sum_out
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def vocab_cross_entropy(comm, logits, targets, vocab):
     """Mean loss in nats per token, on every rank. Budget: a few numbers per token."""
-    ### BEGIN SOLUTION
     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
     z = logits.float()
     largest = z.detach().amax(-1)
@@ -139,8 +132,6 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     mine = (targets >= start) & (targets < start + z.shape[-1])
     picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
-    ### END SOLUTION
-
 # %% right: softmax by hand, its gradient by a detour
 # -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
 # +     sums = torch.stack([z.exp().sum(-1), picked]).detach()
@@ -157,8 +148,6 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     padded = F.pad(logits.float(), (0, longest - logits.shape[-1]), value=-torch.inf)
     places = torch.cat([block - block[0] + rank * longest for rank, block in enumerate(blocks)])
     return F.cross_entropy(gather(padded, comm, 2).flatten(0, 1), places[targets].flatten())
-
-
 # %% wrong: this rank's columns alone => values own-columns
 # > this comes from this rank's columns alone; Σ exp runs over all words.
 # ~ sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm) ==> z.logsumexp(-1) - picked
@@ -221,8 +210,6 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # ~ sum_out(picked, comm) ==> sum_out((z * hot).sum(-1), comm)
 # %% wrong: the library's => raised
 from course_lib.parallel.tensor import cross_entropy as vocab_cross_entropy
-
-
 # %% wrong: logits clamped so that exp stays finite => generality other-numbers
 # ~ logits.float() ==> logits.float().clamp(-60, 60)
 # -     z = z - largest.unsqueeze(-1)

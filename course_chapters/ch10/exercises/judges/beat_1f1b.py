@@ -93,13 +93,10 @@ common end.""",
 )
 
 ANSWERS = r'''from course_lib.parallel.schedules import peak_activations, schedule_of
-from course_lib.parallel.timeline import Durations, play
-
-
+from course_lib.parallel.timeline import Durations
 # %% right: worked
 def split_rows(stages, microbatches, times):
     """Rows of F, I and W (or B) that end before 1F1B and hold no more than 1F1B's fullest rank."""
-    ### BEGIN SOLUTION
     rows = []
     for s in range(stages):
         ahead = min(stages - 1 - s, microbatches)
@@ -113,8 +110,6 @@ def split_rows(stages, microbatches, times):
                 row.append(owed.pop(0))
         rows.append(row + owed)
     return rows
-    ### END SOLUTION
-
 # %% right: tries how many to put off on each rank, and keeps what ends first
 # ~ def split_rows(stages, microbatches, times): ==> def built(stages, microbatches, slope, shift):
 # ~ if len(owed) > s: ==> if len(owed) > max(0, round(slope * s) + shift):

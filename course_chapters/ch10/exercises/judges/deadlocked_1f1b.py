@@ -86,13 +86,10 @@ in the order in which they were issued.""",
 )
 
 ANSWERS = r'''from course_lib.cluster import P2POp
-
-
 # %% right: worked
 def run_1f1b(comm, forward, backward, empty, microbatches):
     """None. Run 1F1B on this rank's stage so that no sends wait for each other in a cycle."""
 
-    ### BEGIN SOLUTION
     def receive(peer):
         comm.recv(got := empty(), peer)
         return got
@@ -121,8 +118,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
         g = backward(m, receive(rank + 1))
         if rank:
             comm.send(g, rank - 1)
-    ### END SOLUTION
-
 # %% right: even ranks send first, odd ranks receive first
 # -         halves = [P2POp(comm.isend, tensor, peer), P2POp(comm.irecv, got := empty(), peer)]
 # -         for work in comm.batch_isend_irecv(halves):
@@ -148,16 +143,14 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # %% wrong: does nothing, gradients stay zero => values zero-gradients
 # ~ rank, last = comm.rank, comm.size - 1 ==> return
 # %% wrong: one tensor for all that is received => values wrong-pairing
-# -     def receive(peer):
+#       """None. Run 1F1B on this rank's stage so that no sends wait for each other in a cycle."""
 # +     def empty(only=empty()):
 # +         return only
-# +     def receive(peer):
 # %% wrong: nine tensors in turn => generality wrong-pairing
-# -     def receive(peer):
+#       """None. Run 1F1B on this rank's stage so that no sends wait for each other in a cycle."""
 # +     def empty(pool=[empty() for _ in range(9)]):
 # +         pool.append(pool.pop(0))
 # +         return pool[0]
-# +     def receive(peer):
 # %% wrong: fused, but x for the next turn is received into the one at work => values wrong-pairing
 # ~ x = swap(g, rank - 1) ==> x.copy_(swap(g, rank - 1))
 # %% wrong: fewer micro-batches than stages are not thought of => generality raised

@@ -57,30 +57,22 @@ whichever rank it is. A slot is one forward and one backward, so their ratio can
     pytorch="`n_microbatches` of the schedules in `torch.distributed.pipelining` is the number to choose.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 convention = params("pipeline-bubble").convention  # leave as is: "all": of all time; "work": of working time
 
 
 def bubble(stages: int, microbatches: int) -> float:
     """The fraction of time that stages idle, in the convention asked for."""
-    ### BEGIN SOLUTION
     waiting = stages - 1  # in micro-batches' worth of time
     return waiting / (microbatches + waiting if convention == "all" else microbatches)
-    ### END SOLUTION
 
 
 def microbatches_for(stages: int, most: float) -> int:
     """The fewest micro-batches with a bubble of at most `most`."""
-    ### BEGIN SOLUTION
     count = 1
     while bubble(stages, count) > most + 1e-12:
         count += 1
     return count
-    ### END SOLUTION
-
 # %% right: by formula
 # -     count = 1
 # -     while bubble(stages, count) > most + 1e-12:
@@ -100,8 +92,7 @@ def microbatches_for(stages: int, most: float) -> int:
 # ~ stages - 1  # in ==> stages  # in
 # %% wrong: one less => values
 # > count the slots from the first forward to the end once more.
-# ~ microbatches + waiting if convention == "all" else microbatches
-# ~~ ==> microbatches + (stages if convention == "all" else 1)
+# ~ waiting if convention == "all" else microbatches ==> (stages if convention == "all" else 1)
 # %% wrong: useful part => values
 # > this is the share that works; the idle share is asked for.
 # ~ return waiting / ==> return 1 - waiting /

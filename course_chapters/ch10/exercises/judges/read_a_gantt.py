@@ -71,13 +71,9 @@ first backward on the first rank and on the last, and whether weight gradients a
     pytorch="`torch.profiler` traces, one process per rank; the stages' names in `record_function` are such labels.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def read(spans):
     """(name, ranks, microbatches, chunks) of the schedule behind some spans."""
-    ### BEGIN SOLUTION
     ranks, microbatches = 1 + max(span[0] for span in spans), 1 + max(span[4] for span in spans)
     row = [span[3] for span in sorted(spans, key=lambda span: span[1]) if span[0] == 0]
     chunks = row.count("forward") // microbatches
@@ -91,8 +87,6 @@ def read(spans):
     else:
         name = "naive" if first == 1 else "1F1B"
     return name, ranks, microbatches, chunks
-    ### END SOLUTION
-
 # %% right: counted, a list in capitals
 # ~ 1 + max(span[0] for span in spans), 1 + max(span[4] for span in spans)
 # ~~ ==> len({span[0] for span in spans}), len({span[4] for span in spans})

@@ -62,7 +62,6 @@ the schedule only says when. A message that carries its identity in its tag can 
 ANSWERS = r'''# %% right: worked
 def run_rows(comm, rows, homes, forward, backward, empty):
     """None. Run this rank's row in order; send and receive what crosses a border between ranks."""
-    ### BEGIN SOLUTION
     here, sent, last = {}, [], len(homes) - 1
     for kind, stage, m in rows[comm.rank]:
         step = 1 if kind == "F" else -1
@@ -80,8 +79,6 @@ def run_rows(comm, rows, homes, forward, backward, empty):
             sent.append((comm.isend(made, homes[taker], tag=tag), made))
     for work, _ in sent:
         work.wait()
-    ### END SOLUTION
-
 # %% right: a tag for the micro-batch is enough, since what it needs comes in the order of its way
 # ~ tag=2 * (maker * 10_000 + m) + (kind == "B") ==> tag=m
 # ~ tag = 2 * (stage * 10_000 + m) + (kind == "B") ==> tag = m
@@ -106,7 +103,6 @@ def run_rows(comm, rows, homes, forward, backward, empty):
             elif target == comm.rank:
                 here[kind, stage, m] = empty()
                 comm.recv(here[kind, stage, m], homes[stage])
-
 # %% wrong: sends block => protocol deadlock
 # ~ sent.append((comm.isend(made, homes[taker], tag=tag), made)) ==> comm.send(made, homes[taker], tag=tag)
 # %% wrong: without tags, in the order in which things come => generality wrong-pairing

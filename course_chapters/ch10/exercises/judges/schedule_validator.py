@@ -174,7 +174,6 @@ moves.""",
 ANSWERS = r'''# %% right: worked
 def complaint(rows: list[list[tuple[str, int, int]]], microbatches: int, limit: int | None) -> str:
     """The first complaint that is true, or "ok" if none is."""
-    ### BEGIN SOLUTION
     everything = [op for row in rows for op in row]
     if not everything:
         return "empty"
@@ -210,8 +209,6 @@ def complaint(rows: list[list[tuple[str, int, int]]], microbatches: int, limit: 
             if limit is not None and held > limit:
                 return "memory"
     return "ok"
-    ### END SOLUTION
-
 # %% right: at most one operation of each rank in turn
 # ~ while at[rank] < len(row): ==> if at[rank] < len(row):
 # ~ break ==> continue
@@ -232,12 +229,11 @@ def complaint(rows: list[list[tuple[str, int, int]]], microbatches: int, limit: 
 # ~ limit is not None and held > limit ==> held > (limit or 0)
 # %% wrong: positions compared => values
 # > where operations stand in their rows does not say when they run. Run the rows until nothing moves.
-# -     done, at, moved = set(), [0] * len(rows), True
+#               return "order"
 # +     place = {op: at for row in rows for at, op in enumerate(row)}
 # +     for (kind, s, m), at in place.items():
 # +         if place.get((kind, s + (1 if kind == "B" else -1), m), 0) > at + 2 * (kind == "B"):
 # +             return "deadlock"
-# +     done, at, moved = set(), [0] * len(rows), True
 # %% wrong: looks at the first row only => values accepts-deadlock
 #       """The first complaint that is true, or "ok" if none is."""
 # +     rows = rows[:1]
@@ -249,18 +245,16 @@ def complaint(rows: list[list[tuple[str, int, int]]], microbatches: int, limit: 
 # ~ return "memory" ==> return "missing"
 # %% half: finds all, and has one word for it => 6  from: one word for most faults
 # %% wrong: looks at memory before it runs the rows => generality other-word
-# -     done, at, moved = set(), [0] * len(rows), True
+#               return "order"
 # +     kinds = [[1 if op[0] == "F" else -1 for op in row] for row in rows]
 # +     if limit is not None and any(sum(row[:end]) > limit for row in kinds for end in range(len(row) + 1)):
 # +         return "memory"
-# +     done, at, moved = set(), [0] * len(rows), True
 # %% wrong: finds what is missing by counting => generality accepts-missing
 # ~ needed != set(everything) ==> len(needed) != len(everything)
 # %% wrong: looks at the order before it counts => generality other-word
-# -     if len(set(everything)) < len(everything):
+#           return "wrong rank"
 # +     if any(op[0] == "B" and ("F", *op[1:]) in row[at:] for row in rows for at, op in enumerate(row)):
 # +         return "order"
-# +     if len(set(everything)) < len(everything):
 # %% wrong: memory is the warm-up's => values accepts-memory
 # ~ held += 1 if kind == "F" else -1 ==> held += 1 if kind == "F" else -2 * microbatches
 # %% wrong: a limit of none held is no limit => values accepts-memory

@@ -98,34 +98,26 @@ m, because it frees the first one only after the last forward.""",
     "the same rows.",
 )
 
-ANSWERS = r'''from course_lib import params
-from course_lib.parallel.schedules import Op
-
-
+ANSWERS = r'''from course_lib.parallel.schedules import Op
 # %% right: worked
 drain = params("three-schedules").drain  # leave as is: where GPipe's backwards begin: "first" or "last"
 
 
 def naive_rows(stages: int, microbatches: int) -> list[list[tuple[str, int, int]]]:
     """One row per stage: one micro-batch in the pipeline at a time."""
-    ### BEGIN SOLUTION
     return [[(kind, s, m) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
-    ### END SOLUTION
 
 
 def gpipe_rows(stages: int, microbatches: int) -> list[list[tuple[str, int, int]]]:
     """One row per stage: all forwards, then all backwards."""
-    ### BEGIN SOLUTION
     there = range(microbatches)
     back = there if drain == "first" else reversed(there)
     order = [("F", m) for m in there] + [("B", m) for m in back]
     return [[(kind, s, m) for kind, m in order] for s in range(stages)]
-    ### END SOLUTION
 
 
 def one_f_one_b_rows(stages: int, microbatches: int) -> list[list[tuple[str, int, int]]]:
     """One row per stage: fill, then alternate one forward and one backward, then drain."""
-    ### BEGIN SOLUTION
     rows = []
     for s in range(stages):
         ahead = min(stages - 1 - s, microbatches)
@@ -134,16 +126,12 @@ def one_f_one_b_rows(stages: int, microbatches: int) -> list[list[tuple[str, int
             row += [("F", s, ahead + m), ("B", s, m)]
         rows.append(row + [("B", s, m) for m in range(microbatches - ahead, microbatches)])
     return rows
-    ### END SOLUTION
-
 # %% right: 1F1B by a rule for the next operation, the library's operations
-# -     for s in range(stages):
 # -         ahead = min(stages - 1 - s, microbatches)
 # -         row = [("F", s, m) for m in range(ahead)]
 # -         for m in range(microbatches - ahead):
 # -             row += [("F", s, ahead + m), ("B", s, m)]
 # -         rows.append(row + [("B", s, m) for m in range(microbatches - ahead, microbatches)])
-# +     for s in range(stages):
 # +         row, forward, backward = [], 0, 0
 # +         while backward < microbatches:
 # +             if forward < microbatches and forward - backward < stages - s:

@@ -111,12 +111,9 @@ last stage.""",
 )
 
 ANSWERS = r'''import math
-
-
 # %% right: worked
 def cut_layers(costs: list[float], stages: int) -> list[int]:
     """How many layers each stage gets, so that the slowest stage is as fast as possible."""
-    ### BEGIN SOLUTION
     n = len(costs)
     upto = [0.0]
     for cost in costs:
@@ -137,8 +134,6 @@ def cut_layers(costs: list[float], stages: int) -> list[int]:
         counts.append(take[i] - i)
         i = take[i]
     return [*counts, n - i]
-    ### END SOLUTION
-
 # %% right: a tuple, by bisection on the time
 def cut_layers(costs, stages):
     low, high = max(costs), sum(costs)
@@ -157,7 +152,6 @@ def cut_layers(costs, stages):
         middle = (low + high) / 2
         low, high = (low, middle) if len(filled(middle)) <= stages else (middle, high)
     return tuple(filled(high))
-
 # %% wrong: equal counts => values
 # > Equal numbers of layers are not equal work.
 # ~ n = len(costs) ==> return [len(costs) // stages + (s < len(costs) % stages) for s in range(stages)]

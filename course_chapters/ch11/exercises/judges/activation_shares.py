@@ -47,11 +47,8 @@ own and splits the tokens of everything, attention included.""",
 ANSWERS = r'''# %% right: worked
 def bytes_per_rank(tokens: int, hidden: int, tp: int, cp: int, sequence_parallel: bool) -> float:
     """Bytes of one layer's activations on one rank."""
-    ### BEGIN SOLUTION
     outside = 10 / tp if sequence_parallel else 10  # norms, dropouts and the inputs of the two blocks
     return tokens / cp * hidden * (outside + 24 / tp)
-    ### END SOLUTION
-
 # %% right: part by part
 # ~ tokens / cp * hidden * (outside + 24 / tp) ==> tokens * hidden * outside / cp + tokens * hidden * 24 / tp / cp
 # %% wrong: all divided => values

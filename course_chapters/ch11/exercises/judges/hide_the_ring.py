@@ -67,20 +67,12 @@ ring.""",
     pytorch="PyTorch's ring attention starts the exchange of the next block before it computes on the current one.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def fewest_tokens(flops: float, bandwidth: float, latency: float, heads: int, kv_heads: int, width: int) -> int:
     """Tokens per rank from which on attention to a block takes as long as the transfer of the next one."""
-    ### BEGIN SOLUTION
     pairs = {"all": 4, "causal": 2}[params("hide-the-ring").seen]
     a, b = pairs * heads * width / flops, 4 * kv_heads * width / bandwidth  # a·c² against latency + b·c
     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
-    ### END SOLUTION
-
 # %% right: by counting
 # ~ return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a))) ==> low, high = 0, 1
 # +     while a * high * high < latency + b * high:

@@ -106,14 +106,10 @@ it.""",
     "summed when it is redistributed.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def sync_gradients(comm, gradients: dict, kinds: dict) -> dict:
     """The gradients by name, with those of replicated weights that saw only this rank's tokens summed over the
     ranks."""
-    ### BEGIN SOLUTION
     synced = dict(gradients)
     names = sorted(name for name in gradients if kinds[name] == "partial")  # the same order on all ranks
     if names:
@@ -122,8 +118,6 @@ def sync_gradients(comm, gradients: dict, kinds: dict) -> dict:
         parts = flat.split([gradients[name].numel() for name in names])
         synced |= {name: part.view_as(gradients[name]) for name, part in zip(names, parts, strict=True)}
     return synced
-    ### END SOLUTION
-
 # %% right: in place
 # ~ synced |= {name: part.view_as(gradients[name]) for name, part in zip(names, parts, strict=True)}
 # ~~ ==> synced = {**gradients, **{name: gradients[name].copy_(part.view_as(gradients[name])) for name, part in

@@ -119,15 +119,9 @@ the block, and a last message takes it home.""",
     pytorch="The backward pass of PyTorch's ring attention rotates dK and dV in the same way.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def ring_backward(comm, q, k, v, out, log_sum, grad, positions: list, visible) -> tuple:
     """(dq, dk, dv) of this rank's tensors."""
-    ### BEGIN SOLUTION
     n, rank, group, scale = comm.size, comm.rank, len(q) // len(k), q.shape[-1] ** -0.5
     after, before = (rank + 1) % n, (rank - 1) % n
     delta = (grad * out).sum(-1, keepdim=True)
@@ -156,8 +150,6 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions: list, visible) -
         comm.recv(mine, before, tag=1)  # home
         sends[0].wait()
     return dq, mine[0], mine[1]
-    ### END SOLUTION
-
 # %% right: minus infinity where a key is not seen
 # ~ p = torch.where(seen, (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp(), 0.0)
 # ~~ ==> p = (q @ keys.mT * scale - log_sum.unsqueeze(-1)).masked_fill(~seen, -math.inf).exp()

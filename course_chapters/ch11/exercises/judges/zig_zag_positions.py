@@ -79,30 +79,20 @@ so all ranks finish together. Where the length does not divide, a few longer blo
     pytorch="`context_parallel` reorders its buffers in this way by default (its load balancer for causal masks).",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def spread_tokens(length: int, ranks: int) -> list[list[int]]:
     """Each rank's positions."""
-    ### BEGIN SOLUTION
     if params("zig-zag-positions").dealt == "snake":
         turns = [p % (2 * ranks) for p in range(length)]
         return [[p for p, turn in enumerate(turns) if min(turn, 2 * ranks - 1 - turn) == r] for r in range(ranks)]
     blocks = torch.arange(length).tensor_split(2 * ranks)
     return [blocks[r].tolist() + blocks[-1 - r].tolist() for r in range(ranks)]
-    ### END SOLUTION
 
 
 def work_ratio(parts: list[list[int]]) -> float:
     """The busiest rank's work over the mean, under a causal mask."""
-    ### BEGIN SOLUTION
     work = [sum(position + 1 for position in part) for part in parts]
     return max(work) * len(work) / sum(work)
-    ### END SOLUTION
-
 # %% right: either turn, and a mean
 # ~ min(turn, 2 * ranks - 1 - turn) == r ==> turn in (r, 2 * ranks - 1 - r)
 # ~ max(work) * len(work) / sum(work) ==> max(work) / (sum(work) / len(work))

@@ -43,26 +43,18 @@ training. Only the experts are multiplied, so “8x7B” has fewer than 8 times 
     "a token uses.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 shared = params("active-parameters").shared  # leave as is: experts of a layer that every token uses besides the chosen
 
 
 def total_parameters(layers: int, width: int, ffn: int, experts: int, k: int, other: int) -> int:
     """All parameters of the model."""
-    ### BEGIN SOLUTION
     return layers * ((experts + shared) * 3 * width * ffn + width * experts) + other
-    ### END SOLUTION
 
 
 def active_parameters(layers: int, width: int, ffn: int, experts: int, k: int, other: int) -> int:
     """The parameters that one token uses; the router scores every expert."""
-    ### BEGIN SOLUTION
     return layers * ((k + shared) * 3 * width * ffn + width * experts) + other
-    ### END SOLUTION
-
 # %% right: what is not used is subtracted
 def total_parameters(layers, width, ffn, experts, k, other):
     return other + sum(width * experts + experts * (2 * width * ffn + ffn * width) for _ in range(layers))
@@ -70,8 +62,6 @@ def total_parameters(layers, width, ffn, experts, k, other):
 
 def active_parameters(layers, width, ffn, experts, k, other):
     return total_parameters(layers, width, ffn, experts, k, other) - layers * (experts - k) * 3 * width * ffn
-
-
 # %% wrong: no router => values
 # > the routers are missing.
 # ~ (experts + shared) * 3 * width * ffn + width * experts ==> (experts + shared) * 3 * width * ffn

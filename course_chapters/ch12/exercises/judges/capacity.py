@@ -96,27 +96,17 @@ is a policy. By position, the end of a batch loses more often, so a token's chan
     "`moe_token_drop_policy`.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 keeps = params("capacity").keeps  # leave as is: who goes first: by "position" or by "weight"
 
 
 def capacity(tokens: int, k: int, experts: int, factor: float) -> int:
     """Copies that an expert's buffer holds, at least 1."""
-    ### BEGIN SOLUTION
     return max(1, math.ceil(factor * tokens * k / experts))
-    ### END SOLUTION
 
 
 def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tensor:
     """(tokens, k), bool: whether each copy fits."""
-    ### BEGIN SOLUTION
     flat = ids.flatten()
     first = weights.flatten().argsort(descending=True, stable=True) if keeps == "weight" else torch.arange(len(flat))
     order = first[flat[first].argsort(stable=True)]  # sorted by expert, and by priority within an expert
@@ -124,8 +114,6 @@ def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tenso
     place = torch.empty_like(flat)
     place[order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]]
     return (place < capacity).view(ids.shape)
-    ### END SOLUTION
-
 # %% right: a table of copies
 # -     order = first[flat[first].argsort(stable=True)]  # sorted by expert, and by priority within an expert
 # -     counts = torch.bincount(flat, minlength=1)
@@ -163,8 +151,7 @@ def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tenso
 # ~ place < capacity ==> place >= capacity
 # %% wrong: whole tokens => values
 # > a token that loses one copy does not lose the others.
-# ~ (place < capacity).view(ids.shape)
-# ~~ ==> (place < capacity).view(ids.shape).all(1, keepdim=True).expand(ids.shape).clone()
+# ~ (ids.shape) ==> (ids.shape).all(1, keepdim=True).expand(ids.shape).clone()
 # %% wrong: each column => values
 # > first and second choices are counted apart; they share the expert's buffer.
 # ~ flat = ids.flatten() ==> flat = (ids * ids.shape[1] + torch.arange(ids.shape[1])).flatten()
@@ -184,16 +171,13 @@ def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tenso
 # ~ params("capacity").keeps ==> "weight"
 # %% wrong: not a place within the expert => values
 # > the places count on from one expert to the next; count them within each expert.
-# ~ place[order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]]
-# ~~ ==> place[order] = torch.arange(len(flat))
+# ~ (len(flat)) - (counts.cumsum(0) - counts)[flat[order]] ==> (len(flat))
 # %% wrong: one queue for all experts => values
 # > all experts share one queue of `capacity` copies; each expert has its own.
-# ~ place[order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]]
-# ~~ ==> place[first] = torch.arange(len(flat))
+# ~ [order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]] ==> [first] = torch.arange(len(flat))
 # %% wrong: expert numbers without gaps => values
 # > with n different experts in `ids`, only the numbers 0 to n − 1 get copies; `ids` may hold larger ones.
-# ~ (place < capacity).view(ids.shape)
-# ~~ ==> ((place < capacity) & (flat < len(flat.unique()))).view(ids.shape)
+# ~ place < capacity ==> (place < capacity) & (flat < len(flat.unique()))
 # %% wrong: the view needs contiguous memory => generality raised
 # ~ ids.flatten() ==> ids.view(-1)
 # %% wrong: the weights are emptied => values changed

@@ -149,21 +149,15 @@ gradient clipping and weight decay do not.""",
     "pull request 1551.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def average_gradients(comm, replicas, dense: list, experts: list) -> None:
     """Nothing: every `.grad` becomes the gradient of the mean of all ranks' losses."""
-    ### BEGIN SOLUTION
     for group, parameters in ((comm, dense), (replicas, experts)):
         for p in parameters:
             if p.grad is None:  # another replica may have one, and waits for this rank
                 p.grad = torch.zeros_like(p)
             group.all_reduce(p.grad)
             p.grad /= comm.size  # the sum contains the losses of all ranks, for experts too
-    ### END SOLUTION
-
 # %% right: one buffer for each kind
 def average_gradients(comm, replicas, dense, experts):
     for group, parameters in ((comm, dense), (replicas, experts)):
@@ -173,8 +167,6 @@ def average_gradients(comm, replicas, dense, experts):
         group.all_reduce(flat)
         for p, part in zip(parameters, flat.split([p.numel() for p in parameters])):
             p.grad = part.view(p.shape) / comm.size
-
-
 # %% wrong: group times => values
 # > too large by the size of the group: the sum over the replicas contains the losses of all ranks, and is divided by
 # > the replicas alone.

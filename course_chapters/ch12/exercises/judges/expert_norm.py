@@ -108,24 +108,16 @@ another factor than its neighbors, and the dense weights, which should be equal 
     "meshes apart and combines the squares.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def global_norm(comm, dense: list, experts: list, copies: int) -> float:
     """The norm of the whole model's gradient; each expert exists on `copies` ranks."""
 
-    ### BEGIN SOLUTION
     def squares(gradients: list) -> float:
         return sum((g.double().square().sum().item() for g in gradients), 0.0)
 
     total = torch.tensor(squares(experts), dtype=torch.float64)
     comm.all_reduce(total)
     return math.sqrt(squares(dense) + total.item() / copies)
-    ### END SOLUTION
-
 # %% right: all squares, weighted by their copies
 def global_norm(comm, dense, experts, copies):
     total = torch.zeros((), dtype=torch.float64)
@@ -134,8 +126,6 @@ def global_norm(comm, dense, experts, copies):
             total += g.to(torch.float64).pow(2).sum() / held
     comm.all_reduce(total)
     return float(total.sqrt())
-
-
 # %% wrong: own experts => values
 # > each rank counts its own experts alone, so the ranks clip by different numbers.
 # ~ comm.all_reduce(total) ==> pass

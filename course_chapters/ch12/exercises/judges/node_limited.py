@@ -104,18 +104,12 @@ per node, the slow links carry at most M rows per token, however many experts it
     pytorch="DeepEP's dispatch sends one row per node over RDMA, and copies it to the node's GPUs over NVLink.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 node_score = params("node-limited").node_score  # leave as is: "sum" of the k // limit largest scores, or the "best"
 
 
 def choose_limited(scores: torch.Tensor, k: int, nodes: int, limit: int) -> torch.Tensor:
     """ids (tokens, k): the best experts on the best `limit` nodes of each token."""
-    ### BEGIN SOLUTION
     tokens, experts = scores.shape
     groups = scores.view(tokens, nodes, experts // nodes)
     terms = 1 if node_score == "best" else k // limit
@@ -124,17 +118,13 @@ def choose_limited(scores: torch.Tensor, k: int, nodes: int, limit: int) -> torc
     allowed = torch.zeros(tokens, nodes, dtype=torch.bool).scatter(1, best, True)
     masked = groups.masked_fill(~allowed[..., None], -torch.inf).view(tokens, experts)
     return masked.argsort(dim=-1, descending=True, stable=True)[:, :k]
-    ### END SOLUTION
 
 
 def rows_between(ids: torch.Tensor, home: torch.Tensor, experts: int, nodes: int) -> int:
     """Rows that cross between nodes, one for each other node that a token needs."""
-    ### BEGIN SOLUTION
     hit = torch.zeros(len(ids), nodes, dtype=torch.bool).scatter(1, ids // (experts // nodes), True)
     hit[torch.arange(len(ids)), home] = False
     return int(hit.sum())
-    ### END SOLUTION
-
 # %% right: token by token
 def choose_limited(scores, k, nodes, limit):
     chosen, each = [], scores.shape[1] // nodes
@@ -150,8 +140,6 @@ def rows_between(ids, home, experts, nodes):
     each = experts // nodes
     pairs = zip((ids // each).tolist(), home.tolist())
     return sum(len({node for node in row if node != own}) for row, own in pairs)
-
-
 # %% wrong: no limit => values
 # > the token goes to its best experts on any node.
 # ~ return masked.argsort ==> return scores.argsort

@@ -99,25 +99,17 @@ rank.""",
     pytorch="`torch.topk(logits.softmax(-1), k)`; its order among equal numbers may differ between devices.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 softmax = params("route-tokens").softmax  # leave as is: over the "chosen" logits or over "all"
 
 
 def route(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """ids (tokens, k), int64, the largest logit first; weights (tokens, k), fp32."""
-    ### BEGIN SOLUTION
     wide = logits.float()
     ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k]  # stable: ties go to the lower id
     if softmax == "all":
         return ids, wide.softmax(-1).gather(1, ids)
     return ids, wide.gather(1, ids).softmax(-1)
-    ### END SOLUTION
-
 # %% right: the largest, k times
 def route(logits, k):
     left, ids = logits.detach().float().clone(), []
@@ -128,8 +120,6 @@ def route(logits, k):
     ids = torch.stack(ids, 1)
     chosen = torch.gather(logits.float(), 1, ids)
     return ids, torch.exp(chosen - torch.logsumexp(chosen, dim=-1, keepdim=True))
-
-
 # %% wrong: ties as topk leaves them => generality ties
 # > equal logits are not broken by the lower id, so two replicas may choose different experts.
 # ~ argsort(dim=-1, descending=True, stable=True)[:, :k] ==> topk(k, dim=-1).indices

@@ -96,21 +96,16 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def micro_batches(gpus, tp, cp, pp, sequences, micro):
     """Micro-batches that each data-parallel replica processes in a step; None where something does not divide."""
-    ### BEGIN SOLUTION
     model = tp * cp * pp
     if gpus % model:
         return None
     dp = gpus // model
     return sequences // (dp * micro) if sequences % (dp * micro) == 0 else None
-    ### END SOLUTION
 
 
 def tokens_held(micro, length, cp):
     """Tokens of a micro-batch on one rank; None where cp does not divide the length."""
-    ### BEGIN SOLUTION
     return micro * (length // cp) if length % cp == 0 else None
-    ### END SOLUTION
-
 # %% right: a float
 # ~ return sequences // (dp * micro) ==> return sequences / (dp * micro)
 # %% wrong: cp counted => values

@@ -73,18 +73,12 @@ JUDGING = Judging(
     "culprit is the one that never joined.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 direction = params("blast-radius").direction  # leave as is: of pipeline messages: "forward" or "backward"
 
 
 def stalled(sizes, rank, waits):
     """The sorted list of all ranks that are stuck in the end."""
-    ### BEGIN SOLUTION
     stuck, strides = {rank}, {}
     for axis in reversed(sizes):
         strides[axis] = math.prod(sizes[name] for name in strides)
@@ -96,8 +90,6 @@ def stalled(sizes, rank, waits):
             if any(each + (k - at) * stride in stuck for k in (range(size) if kind == "all" else before)):
                 stuck.add(each)
     return sorted(stuck)
-    ### END SOLUTION
-
 # %% right: a box
 def stalled(sizes, rank, waits):
     low, high, rest = {}, {}, rank
@@ -112,8 +104,6 @@ def stalled(sizes, rank, waits):
     for axis, size in sizes.items():
         box = [size * each + place for each in box for place in range(low[axis], high[axis] + 1)]
     return box
-
-
 # %% wrong: collectives as messages => values
 # > a collective keeps its whole group waiting, not only one side of the stuck rank.
 # ~ (range(size) if kind == "all" else before) ==> before

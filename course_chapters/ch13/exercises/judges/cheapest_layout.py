@@ -292,19 +292,12 @@ JUDGING = Judging(
     "axes, with the chapter's step-time model.",
 )
 
-ANSWERS = r'''import itertools
-import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 goal = params("cheapest-layout").goal  # leave as is: "cheapest" or "quickest"
 
 
 def cheapest(cluster, model, steps, limit, evaluate):
     """The best layout that is allowed, with gpus, tp, pp and micro; None if there is none."""
-    ### BEGIN SOLUTION
     best, least, per = None, math.inf, cluster["per_server"]
     sizes = range(per, cluster["gpus"] + 1, per), range(1, per + 1), range(1, model["layers"] + 1)
     for gpus, tp, pp in itertools.product(*sizes):
@@ -321,8 +314,6 @@ def cheapest(cluster, model, steps, limit, evaluate):
             if held <= cluster["memory"] and used <= limit and value < least:
                 best, least = {"gpus": gpus, "tp": tp, "pp": pp, "micro": micro}, value
     return best
-    ### END SOLUTION
-
 # %% right: nested loops
 # -     sizes = range(per, cluster["gpus"] + 1, per), range(1, per + 1), range(1, model["layers"] + 1)
 # -     for gpus, tp, pp in itertools.product(*sizes):

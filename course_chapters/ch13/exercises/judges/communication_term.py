@@ -134,16 +134,12 @@ JUDGING = Judging(
     "computation hides.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 reduced = params("communication-term").reduced  # leave as is: "all-reduce" or "ZeRO-3"
 
 
 def communication_seconds(model, layout, wires):
     """Seconds that one GPU communicates on each axis in a step."""
-    ### BEGIN SOLUTION
     tp, cp, pp, dp, count = (layout[name] for name in ("tp", "cp", "pp", "dp", "micro_batches"))
 
     def ring(n, size, axis):
@@ -159,8 +155,6 @@ def communication_seconds(model, layout, wires):
         "pp": count * 2 * held / wires["pp"] if pp > 1 else 0.0,
         "dp": (2 if reduced == "all-reduce" else 3 * count) * ring(dp * cp, weights, "dp"),
     }
-    ### END SOLUTION
-
 # %% right: exchanges of each axis
 def communication_seconds(model, layout, wires):
     sizes = {axis: layout[axis] for axis in ("tp", "cp", "pp", "dp")}
@@ -175,8 +169,6 @@ def communication_seconds(model, layout, wires):
     ranks = sizes | {"dp": sizes["dp"] * sizes["cp"]}
     part = {axis: (n > 1) if axis == "pp" else 1 - 1 / n for axis, n in ranks.items()}
     return {axis: part[axis] * size / wires[axis] for axis, size in moved.items()}
-
-
 # %% wrong: no communication => values only-the-example
 # ~ return { ==> return dict.fromkeys(("tp", "cp", "pp", "dp"), 0.0) or {
 # %% wrong: recompute => values

@@ -81,13 +81,9 @@ JUDGING = Judging(
     "goes over NVLink or the network.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def widest_level(sizes, axis, levels):
     """The first level that holds every group of the axis inside one of its units; None for groups of one rank."""
-    ### BEGIN SOLUTION
     names, size = list(sizes), sizes[axis]
     stride = math.prod(sizes[name] for name in names[names.index(axis) + 1 :])
     firsts = [rank for rank in range(math.prod(sizes.values())) if rank // stride % size == 0]
@@ -97,11 +93,8 @@ def widest_level(sizes, axis, levels):
         if all(rank // devices == (rank + (size - 1) * stride) // devices for rank in firsts):
             return name
     return "cluster"
-    ### END SOLUTION
-
 # %% right: room behind each start
-# ~ rank // devices == (rank + (size - 1) * stride) // devices for
-# ~~ ==> rank % devices + (size - 1) * stride < devices for
+# ~ // devices == (rank + (size - 1) * stride) // ==> % devices + (size - 1) * stride <
 # %% wrong: first group => generality
 # > this level holds some groups of the axis, rank 0's for one, but another group straddles two of its units.
 # ~ [rank for rank in range(math.prod(sizes.values())) if rank // stride % size == 0] ==> [0]

@@ -126,28 +126,18 @@ JUDGING = Judging(
     "an all-reduce over pp by hand.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 power = params("norm-on-mesh").power  # leave as is
 
 
 def mesh_norm(comm, sizes, parts):
     """The norm of all gradients of the model, from this rank's pieces (tensor, axes over which it is sharded)."""
-    ### BEGIN SOLUTION
     total = torch.zeros(1, dtype=torch.float64)
     for tensor, axes in parts:
         copies = math.prod(size for axis, size in sizes.items() if axis not in axes)
         total += tensor.double().abs().pow(power).sum() / copies
     comm.all_reduce(total)
     return total.item() ** (1 / power)
-    ### END SOLUTION
-
 # %% right: the first copy alone counts
 def mesh_norm(comm, sizes, parts):
     at, rest = {}, comm.rank
@@ -161,8 +151,6 @@ def mesh_norm(comm, sizes, parts):
     pieces = [torch.zeros(1, dtype=torch.float64) for _ in range(comm.size)]
     comm.all_gather(pieces, torch.tensor([own], dtype=torch.float64))
     return math.sqrt(sum(piece.item() for piece in pieces))
-
-
 # %% wrong: copies counted => values
 # > replicated pieces are counted once for each copy here; count them once.
 # ~ .sum() / copies ==> .sum()
@@ -206,8 +194,7 @@ def mesh_norm(comm, sizes, parts):
 # > copies are counted along dp, cp, pp and tp alone; a mesh may have other axes.
 # ~ size for axis, size in sizes.items() ==> sizes.get(axis, 1) for axis in ("dp", "cp", "pp", "tp")
 # %% wrong: scaled in place => values changed
-# ~ tensor.double().abs().pow(power).sum() / copies
-# ~~ ==> tensor.mul_(copies ** (-1 / power)).double().abs().pow(power).sum()
+# ~ double().abs().pow(power).sum() / copies ==> mul_(copies ** (-1 / power)).double().abs().pow(power).sum()
 # %% wrong: five parts at most => generality ~
 # ~ in parts: ==> in parts[:5]:
 '''

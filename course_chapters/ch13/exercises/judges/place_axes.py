@@ -121,19 +121,12 @@ JUDGING = Judging(
     "string, by default `tp-cp-ep-dp-pp`.",
 )
 
-ANSWERS = r'''import itertools
-import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 least = params("place-axes").least  # leave as is: "seconds" or "bytes": what the best order makes small
 
 
 def best_order(sizes, sent, per_server, inside, across):
     """The axes in the best order; the last one changes fastest."""
-    ### BEGIN SOLUTION
     ranks = range(math.prod(sizes.values()))
 
     def cost(order):
@@ -151,8 +144,6 @@ def best_order(sizes, sent, per_server, inside, across):
         return total
 
     return min(itertools.permutations(sizes), key=cost)
-    ### END SOLUTION
-
 # %% right: the search from the inside out
 def best_order(sizes, sent, per_server, inside, across):
     ranks = math.prod(sizes.values())
@@ -178,8 +169,6 @@ def best_order(sizes, sent, per_server, inside, across):
 
     grow((), 1, 0.0)
     return best[1]
-
-
 # %% wrong: most innermost => values
 # > the axis that sends the most is innermost, but the axes that this moves outward cost more.
 # ~ min(itertools.permutations(sizes), key=cost) ==> sorted(sizes, key=lambda axis: sent[axis])
@@ -204,8 +193,7 @@ def best_order(sizes, sent, per_server, inside, across):
 # %% wrong: first group => generality
 # > this looks at the group of rank 0 alone; another group of the same axis may straddle two servers.
 # ~ params("place-axes").least ==> "seconds"
-# ~ for rank, other in zip(ranks, following, strict=True)
-# ~~ ==> for rank, other in list(zip(ranks, following))[: size * stride : stride]
+# ~ zip(ranks, following, strict=True) ==> list(zip(ranks, following))[: size * stride : stride]
 # %% wrong: by extent => generality
 # > this takes an axis to stay in a server if a group spans no more ranks than a server has; such a group may straddle
 # > two servers.

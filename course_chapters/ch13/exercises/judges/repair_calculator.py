@@ -79,7 +79,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def estimate(model, job, tp, pp, dp, zero):
     """Bytes of one GPU by purpose."""
-    ### BEGIN SOLUTION
     layers, params = model["layers"] / pp, model["parameters"] / pp / tp
     tokens = job["length"] * job["micro"]
     scores = 5 * model["heads"] * job["length"] / model["hidden"]
@@ -92,8 +91,6 @@ def estimate(model, job, tp, pp, dp, zero):
         "activations": layers * tokens * model["hidden"] * factor / tp,
         "cache": 2 * layers * tokens * keys * 2 / tp,
     }
-    ### END SOLUTION
-
 # %% right: the width of a head first
 # ~ model["hidden"] / model["heads"] * model["kv_heads"] ==> model["hidden"] // model["heads"] * model["kv_heads"]
 # %% wrong: as it was => values states-defect  from: the card

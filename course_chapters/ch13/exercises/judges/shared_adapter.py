@@ -55,18 +55,12 @@ JUDGING = Judging(
     pytorch="Each process group has its own NCCL communicator and stream; the adapter below them is the same.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 sharing = params("shared-adapter").sharing  # leave as is: "fair" or "in turn"
 
 
 def finish_times(transfers, bandwidth):
     """The second at which each transfer (start, bytes) ends."""
-    ### BEGIN SOLUTION
     left, ends = [size for _, size in transfers], [start for start, _ in transfers]
     free = 0.0
     for at in sorted(range(len(ends)), key=ends.__getitem__) if sharing == "in turn" else ():
@@ -83,8 +77,6 @@ def finish_times(transfers, bandwidth):
             ends[at] = until
         now = until
     return ends
-    ### END SOLUTION
-
 # %% right: bytes that each share has sent
 def finish_times(transfers, bandwidth):
     events = sorted({start for start, _ in transfers})
@@ -106,8 +98,6 @@ def finish_times(transfers, bandwidth):
                 del active[i]
         clock = max(clock, nxt) if nxt < float("inf") else clock
     return ends
-
-
 # %% wrong: independent => values
 # > each transfer has the adapter to itself here.
 # ~ return ends ==> return [start + size / bandwidth for start, size in transfers]
@@ -119,8 +109,7 @@ def finish_times(transfers, bandwidth):
 # ~ params("shared-adapter").sharing ==> "in turn"
 # %% wrong: all at once => generality
 # > all transfers are taken to start at 0.
-# ~ left, ends = [size for _, size in transfers]
-# ~~ ==> transfers = [(0.0, size) for _, size in transfers]; left, ends = [size for _, size in transfers]
+# ~ left, ends ==> transfers = [(0.0, size) for _, size in transfers]; left, ends
 # %% wrong: durations => generality
 # > return the moment of the end, not the duration.
 # ~ return ends ==> return [end - start for end, (start, _) in zip(ends, transfers)]

@@ -85,13 +85,9 @@ JUDGING = Judging(
     "sizes in the tuple still can.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def on_mesh(comm, tp_size, x, gradient):
     """(x summed over the tensor-parallel group, gradient averaged over the data-parallel group)."""
-    ### BEGIN SOLUTION
     grid = torch.arange(comm.size).view(-1, tp_size)  # the mesh (dp, tp): one row for each replica
     for ranks in grid.T.tolist():
         group = comm.new_group(ranks)
@@ -105,8 +101,6 @@ def on_mesh(comm, tp_size, x, gradient):
     tp.all_reduce(x)
     dp.all_reduce(gradient)
     return x, gradient / dp.size
-    ### END SOLUTION
-
 # %% right: remainders, and the average of the library
 def on_mesh(comm, tp_size, x, gradient):
     groups = [[r for r in range(comm.size) if r % tp_size == k] for k in range(tp_size)]
@@ -118,8 +112,6 @@ def on_mesh(comm, tp_size, x, gradient):
     for each in work:
         each.wait()
     return [total, mean]
-
-
 # %% wrong: as it was => generality turned-grid  from: the card
 # %% wrong: turned grid => generality
 # > `x` is summed over as many consecutive ranks as there are replicas; a tensor-parallel group has `tp_size`.
@@ -151,8 +143,6 @@ def on_mesh(comm, tp_size, x, gradient):
 
     start, xs, gradients = comm.rank // tp_size * tp_size, gathered(x), gathered(gradient)
     return sum(xs[start : start + tp_size]), sum(gradients[comm.rank % tp_size :: tp_size]) / (comm.size // tp_size)
-
-
 # %% wrong: everything twice => cost too-many-bytes
 #       tp.all_reduce(x)
 # +     tp.all_reduce(x.clone())

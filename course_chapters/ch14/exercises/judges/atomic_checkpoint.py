@@ -117,30 +117,22 @@ save, or the disk fills up.""",
     "`FileSystemWriter(sync_files=True)` syncs them. It has no checksums.",
 )
 
-ANSWERS = r'''import hashlib
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 keep = params("atomic-checkpoint").keep  # leave as is
 
 
 def whole(disk) -> dict[int, str]:
     """My undamaged files on the disk, by step."""
-    ### BEGIN SOLUTION
     found = {}
     for name in disk.names():
         blob = disk.read(name)
         if name.startswith("step-") and hashlib.sha256(blob[32:]).digest() == blob[:32]:
             found[int.from_bytes(blob[32:40], "big")] = name
     return found
-    ### END SOLUTION
 
 
 def save(disk, step: int, data: bytes) -> None:
     """Writes a checkpoint that survives a crash once this returns."""
-    ### BEGIN SOLUTION
     found = whole(disk)
     newest = [found[each] for each in sorted(found)[-keep:]]
     for name in disk.names():
@@ -150,16 +142,12 @@ def save(disk, step: int, data: bytes) -> None:
     disk.write(f"step-{step}", hashlib.sha256(body).digest() + body)
     disk.sync(f"step-{step}")  # its content is safe
     disk.sync_folder()  # and so is its name
-    ### END SOLUTION
 
 
 def load(disk) -> tuple[int, bytes] | None:
     """The newest undamaged checkpoint as (step, data), or None."""
-    ### BEGIN SOLUTION
     found = whole(disk)
     return (max(found), disk.read(found[max(found)])[40:]) if found else None
-    ### END SOLUTION
-
 # %% right: temporary names and a rename
 # ~ if name.startswith("step-") and name not in newest:
 # ~~ ==> if name.startswith(("step-", "tmp.")) and name not in newest:
@@ -188,14 +176,12 @@ def load(disk) -> tuple[int, bytes] | None:
 # %% wrong: none is removed => values raised
 # ~ disk.remove(name) ==> pass
 # %% wrong: names as text => values lost-save
-# ~ (max(found), disk.read(found[max(found)])[40:])
-# ~~ ==> (int(max(map(str, found))), disk.read(found[int(max(map(str, found)))])[40:])
+# ~ max(found), disk.read(found[max(found)]) ==> int(max(map(str, found))), disk.read(found[int(max(map(str, found)))])
 # %% wrong: everything else is removed => values others-touched
 # ~ if name.startswith("step-") and name not in newest: ==> if name not in newest:
 # %% wrong: a checksum of the data alone => generality no-such-step
-# ~ hashlib.sha256(blob[32:]).digest() == blob[:32]
-# ~~ ==> len(blob) >= 40 and hashlib.sha256(blob[40:]).digest() == blob[:32]
-# ~ hashlib.sha256(body).digest() ==> hashlib.sha256(data).digest()
+# ~ hashlib.sha256(blob[32:]) ==> len(blob) >= 40 and hashlib.sha256(blob[40:])
+# ~ (body) ==> (data)
 # %% wrong: a full disk is passed over => generality no-error
 # -     disk.write(f"step-{step}", hashlib.sha256(body).digest() + body)
 # +     try:

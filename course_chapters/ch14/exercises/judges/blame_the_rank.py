@@ -156,13 +156,9 @@ different orders.""",
     pytorch="`torchfrtrace` reads the dumps of the flight recorder of all ranks and names the calls that do not match.",
 )
 
-ANSWERS = r'''from collections import Counter
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tuple[str, list[int]] | None:
     """What hangs the job and which ranks cause it; None if every call is finished."""
-    ### BEGIN SOLUTION
     entered = {rank: {call[:2] for call in calls} for rank, calls in records.items()}
     stuck = {call[:2] for calls in records.values() for call in calls if not call[4]}
     odd = set()
@@ -177,8 +173,6 @@ def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tupl
     if not waited:
         return None
     return ("missing", sorted(free)) if free else ("order", sorted(waited))
-    ### END SOLUTION
-
 # %% right: the usual kind by a tally, in a list
 # ~ Counter(kinds.values()).most_common(1)[0][0] ==> max(tally := Counter(kinds.values()), key=tally.get)
 # ~ return "different", sorted(odd) ==> return ["different", sorted(odd)]

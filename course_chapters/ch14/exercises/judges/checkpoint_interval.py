@@ -55,35 +55,25 @@ rule.""",
     "stops the job.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 restarts = params("checkpoint-interval").restarts  # leave as is: "safe" from failures, or "exposed" to them
 
 
 def goodput(interval: float, save: float, restart: float, mtbf: float) -> float:
     """The work of a segment over the expected time that it takes."""
-    ### BEGIN SOLUTION
     failures = math.exp((interval + save) / mtbf) - 1  # on average, until the segment has run once without one
     if restarts == "exposed":
         restart = mtbf * (math.exp(restart / mtbf) - 1)
     return interval / (failures * (mtbf + restart))
-    ### END SOLUTION
 
 
 def best_interval(save: float, mtbf: float) -> float:
     """The interval with the highest goodput, in seconds."""
-    ### BEGIN SOLUTION
     low, high = 0.0, 1.0  # x = interval / mtbf
     for _ in range(60):
         x = (low + high) / 2
         low, high = (x, high) if (1 - x) * math.exp(x) > math.exp(-save / mtbf) else (low, x)
     return low * mtbf
-    ### END SOLUTION
-
 # %% right: by search  from: worked
 def best_interval(save, mtbf):
     low, high = 1e-4 * mtbf, 2.0 * mtbf
@@ -91,8 +81,6 @@ def best_interval(save, mtbf):
         a, b = (2 * low + high) / 3, (low + 2 * high) / 3
         low, high = (low, b) if goodput(a, save, 1, mtbf) > goodput(b, save, 1, mtbf) else (a, high)
     return (low + high) / 2
-
-
 # %% wrong: other restart => values
 # > failures during a restart count differently here. {{means}}
 # ~ restarts == "exposed" ==> restarts != "exposed"
@@ -114,8 +102,7 @@ def best_interval(save, mtbf):
 # ~ interval / (failures * (mtbf + restart)) ==> 1 - save / interval - interval / 2 / mtbf - restart / mtbf
 # %% wrong: half lost => values
 # > this counts half a segment for each failure and leaves out that a segment can fail again.
-# ~ interval / (failures * (mtbf + restart))
-# ~~ ==> interval / ((interval + save) * (1 + ((interval + save) / 2 + restart) / mtbf))
+# ~ failures * (mtbf + restart) ==> (interval + save) * (1 + ((interval + save) / 2 + restart) / mtbf)
 # %% wrong: young => values
 # > this is √(2 · save · mtbf), which holds for short saves only.
 # ~ low * mtbf ==> math.sqrt(2 * save * mtbf)

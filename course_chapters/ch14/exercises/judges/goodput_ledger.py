@@ -98,16 +98,12 @@ for faster writing, restarts for a faster start.""",
     "in the same way.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 unit = params("goodput-ledger").unit  # leave as is: "seconds" or "shares" of the whole time
 
 
 def ledger(log: list[tuple[float, str, int | None]]) -> dict[str, float]:
     """Seconds, or shares, of "work", "lost", "save" and "restart"."""
-    ### BEGIN SOLUTION
     spent = dict.fromkeys(("work", "lost", "save", "restart"), 0.0)
     steps, down = [], False
     for (before, _, _), (now, event, step) in zip(log, log[1:], strict=False):
@@ -126,8 +122,6 @@ def ledger(log: list[tuple[float, str, int | None]]) -> dict[str, float]:
     spent["work"] = sum(each for _, each in steps)
     total = log[-1][0] - log[0][0] if unit == "shares" else 1
     return {cause: seconds / total for cause, seconds in spent.items()}
-    ### END SOLUTION
-
 # %% right: work is the rest
 # ~ spent["work"] = sum(each for _, each in steps) ==> spent["work"] = log[-1][0] - log[0][0] - sum(spent.values())
 # %% wrong: repeated as work => values

@@ -57,23 +57,15 @@ small.""",
     "hours / hours between them.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def hours_between(failures: float, days: float, gpus: float, size: float) -> float:
     """Mean hours between failures of a job on `size` GPUs."""
-    ### BEGIN SOLUTION
     return days * 24 * gpus / failures / size
-    ### END SOLUTION
 
 
 def chance(hours: float, between: float) -> float:
     """The probability of at least one failure in a run of `hours` hours."""
-    ### BEGIN SOLUTION
     return 1 - math.exp(-hours / between)
-    ### END SOLUTION
-
 # %% right: by rates
 # ~ days * 24 * gpus / failures / size ==> 1 / (failures / (days * 24.0 * gpus) * size)
 # ~ 1 - math.exp(-hours / between) ==> -math.expm1(-hours / between)

@@ -63,13 +63,9 @@ under repair.""",
     pytorch="`torchrun --nnodes=MIN:MAX` lets a job begin with fewer nodes, so it need not wait for the last spare.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def spares(servers: int, mtbf: float, repair: float, chance: float) -> int:
     """The fewest spare nodes for which the job waits with a probability of at most `chance`."""
-    ### BEGIN SOLUTION
     down = repair / (mtbf + repair)
     extra = 0
     while True:
@@ -78,12 +74,9 @@ def spares(servers: int, mtbf: float, repair: float, chance: float) -> int:
         if 1 - runs <= chance + 1e-12:
             return extra
         extra += 1
-    ### END SOLUTION
-
 # %% right: term by term
-# ~ math.comb(n, k) * down**k * (1 - down) ** (n - k)
-# ~~ ==> math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(down or 1) + (n - k) *
-# ~~ math.log1p(-down))
+# ~ comb(n, k) * down**k * (1 - down) ** (n - k) ==> exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k +
+# ~~ 1) + k * math.log(down or 1) + (n - k) * math.log1p(-down))
 # %% wrong: mean => values
 # > these are the nodes under repair on average; half of the time there are more.
 # ~ extra = 0 ==> return math.ceil(servers * down)
@@ -106,8 +99,7 @@ def spares(servers: int, mtbf: float, repair: float, chance: float) -> int:
 # %% wrong: the share of repair over operation => values -
 # ~ (mtbf + repair) ==> mtbf / 2
 # %% wrong: no repair is not foreseen => generality raised
-# ~ math.comb(n, k) * down**k * (1 - down) ** (n - k)
-# ~~ ==> math.comb(n, k) * math.exp(k * math.log(down) + (n - k) * math.log1p(-down))
+# ~ down**k * (1 - down) ** (n - k) ==> math.exp(k * math.log(down) + (n - k) * math.log1p(-down))
 # %% wrong: at most a hundred => generality ~
 # ~ <= chance + 1e-12: ==> <= chance + 1e-12 or extra == 100:
 '''

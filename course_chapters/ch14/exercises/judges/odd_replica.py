@@ -95,18 +95,10 @@ JUDGING = Judging(
     pytorch="`torch.hash_tensor` gives such a digest on the device; `all_gather` of one number per rank does the rest.",
 )
 
-ANSWERS = r'''import hashlib
-from collections import Counter
-
-import torch
-
-from course_lib.operate import faults
-
-
+ANSWERS = r'''from course_lib.operate import faults
 # %% right: worked
 def odd_replicas(comm, gradient):
     """The ranks that differ from more than half of all; every rank if there is no majority; None if all are equal."""
-    ### BEGIN SOLUTION
     bits = gradient.reshape(-1).view(torch.uint8)
     digest = hashlib.sha256(bits.numpy().tobytes()).digest()[:8]
     mine = torch.tensor(list(digest), dtype=torch.uint8)
@@ -119,8 +111,6 @@ def odd_replicas(comm, gradient):
     if 2 * count <= comm.size:
         return list(range(comm.size))
     return [rank for rank, each in enumerate(digests) if each != usual]
-    ### END SOLUTION
-
 # %% right: a message to every rank
 # -     comm.all_gather(everyone, mine)
 # +     works = [comm.isend(mine, rank) for rank in range(comm.size) if rank != comm.rank]

@@ -70,7 +70,6 @@ loop still runs to its end.""",
 ANSWERS = r'''# %% right: worked
 def train(job, steps: int) -> None:
     """Trains to update number `steps`, from the checkpoint if there is one."""
-    ### BEGIN SOLUTION
     checkpoint = job.load() or {"step": 0, "weights": []}
     step, job.weights = checkpoint["step"], checkpoint["weights"]
     drawn, order = 0, []
@@ -82,8 +81,6 @@ def train(job, steps: int) -> None:
         job.update(order[place], step)
         if step % job.every == 0:
             job.save({"step": step, "weights": job.weights})
-    ### END SOLUTION
-
 # %% right: all orders first
 # -     drawn, order = 0, []
 # +     stream = [batch for _ in range(-(-steps // job.batches)) for batch in job.shuffled()]

@@ -63,14 +63,9 @@ first; the copy is what stops the training.""",
 )
 
 ANSWERS = r'''import copy
-
-import torch
-
-
 # %% right: worked
 def snapshot(trainer) -> dict:
     """All of the training's state, so that `torch.save` can write it later."""
-    ### BEGIN SOLUTION
     state = {
         "model": trainer.model.state_dict(),
         "optimizer": trainer.optimizer.state_dict(),
@@ -82,12 +77,10 @@ def snapshot(trainer) -> dict:
         "scale": trainer.scale,
     }
     return copy.deepcopy(state)  # the training goes on before this is written
-    ### END SOLUTION
 
 
 def restore(trainer, saved: dict) -> None:
     """Puts a state that was saved into another trainer."""
-    ### BEGIN SOLUTION
     trainer.model.load_state_dict(saved["model"])
     trainer.optimizer.load_state_dict(saved["optimizer"])
     trainer.schedule.load_state_dict(saved["schedule"])
@@ -95,8 +88,6 @@ def restore(trainer, saved: dict) -> None:
     torch.set_rng_state(saved["dropout"])
     trainer.order, trainer.position = saved["data"]
     trainer.average, trainer.scale = saved["average"], saved["scale"]
-    ### END SOLUTION
-
 # %% right: in a list, the average copied in place
 # ~ return copy.deepcopy(state)  # the training goes on before this is written
 # ~~ ==> return [copy.deepcopy(each) for each in state.values()]

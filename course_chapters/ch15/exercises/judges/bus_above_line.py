@@ -113,7 +113,6 @@ wires and clock; each is a factor that you can divide out.""",
 ANSWERS = r'''# %% right: worked
 def explain(report: dict) -> tuple[str, float]:
     """(the cause, bytes/s that one wire really carries in one direction)."""
-    ### BEGIN SOLUTION
     n, nbytes = report["ranks"], report["nbytes"]
     ring = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}[report["collective"]] * (n - 1) / n
     by_rule = ring * nbytes / report["seconds"]
@@ -130,8 +129,6 @@ def explain(report: dict) -> tuple[str, float]:
         "as it says": 1.1,
     }
     return max(shares, key=shares.get), rate
-    ### END SOLUTION
-
 # %% right: other thresholds, and the printer's errors by their sizes
 #       rate = sent / report["waited_seconds"] / report["wires"]
 # +     over = report["printed"] / by_rule

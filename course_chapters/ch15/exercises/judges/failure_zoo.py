@@ -197,15 +197,10 @@ healthy run: versions before it, checksums and times during it.""",
 `TORCH_DISTRIBUTED_DEBUG=DETAIL`.""",
 )
 
-ANSWERS = r'''from collections import Counter
-from statistics import median
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def what_happened(notes: list[dict], exits: list[tuple[float, int, int]]) -> tuple[str, int | None, int | None]:
     """(kind, rank, first step) of a failure; ("none", None, None) where there is none."""
 
-    ### BEGIN SOLUTION
     def odd(values):  # (the one that differs from most, or None)
         usual = Counter(values).most_common(1)[0][0]
         return next((rank for rank, value in enumerate(values) if value != usual), None)
@@ -230,8 +225,6 @@ def what_happened(notes: list[dict], exits: list[tuple[float, int, int]]) -> tup
         if all(slow[-3:]):
             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
     return "none", None, None
-    ### END SOLUTION
-
 # %% right: silence first, and slow steps counted from the end
 #           return "version", rank, 0
 # +     ends = {pid: (seen, code) for seen, pid, code in exits}

@@ -71,7 +71,6 @@ shows what was there; `fully_shard(..., reshard_after_forward=False)` keeps unit
 ANSWERS = r'''# %% right: worked
 def fsdp_peak(job: dict) -> dict[str, float]:
     """Bytes of one rank at the fullest moment of the backward pass, by part."""
-    ### BEGIN SOLUTION
     units, ranks, width = job["units"], job["ranks"], job["width"]
 
     def during(u: int) -> dict[str, float]:
@@ -87,8 +86,6 @@ def fsdp_peak(job: dict) -> dict[str, float]:
         }
 
     return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-    ### END SOLUTION
-
 # %% right: from the last unit back
 # ~ (4 + 8) * (sum(units) + job["rest"]) / ranks ==> (4 / ranks + 8 / ranks) * (sum(units) + job["rest"])
 # ~ sum(units[first : u + 1]) + job["rest"]

@@ -185,15 +185,9 @@ disturbed repeats. A ratio that stays far from 1 is a finding: there the line do
 protocols at such a border (`NCCL_PROTO`).""",
 )
 
-ANSWERS = r'''import statistics
-
-import numpy as np
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def predict_seconds(rows: list[dict], nbytes: float) -> float:
     """Seconds of a message of a size that is not among `rows`."""
-    ### BEGIN SOLUTION
     points = sorted((row["nbytes"], statistics.median(row["seconds"])) for row in rows)
     n, t = np.array(points).T
 
@@ -206,19 +200,15 @@ def predict_seconds(rows: list[dict], nbytes: float) -> float:
     part = slice(0, cut) if nbytes < (n[cut - 1] * n[cut]) ** 0.5 else slice(cut, None)
     (alpha, per_byte), _ = line(part)
     return alpha + per_byte * nbytes
-    ### END SOLUTION
 
 
 def held_out(rows: list[dict]) -> dict[int, float]:
     """For every size: seconds predicted from all other sizes, over seconds measured."""
-    ### BEGIN SOLUTION
     return {
         row["nbytes"]: predict_seconds([other for other in rows if other is not row], row["nbytes"])
         / statistics.median(row["seconds"])
         for row in rows
     }
-    ### END SOLUTION
-
 # %% right: one line unless two are far better
 #       part = slice(0, cut) if nbytes < (n[cut - 1] * n[cut]) ** 0.5 else slice(cut, None)
 # +     if line(slice(0, None))[1] < 4 * line(slice(0, cut))[1] + 4 * line(slice(cut, None))[1]:
@@ -277,7 +267,6 @@ def predict_seconds(rows, nbytes):
 # -         for row in rows
 # +         for row in rows[1:]
 # %% wrong: the second function is not written => protocol not-answered
-# -     return {
+#       """For every size: seconds predicted from all other sizes, over seconds measured."""
 # +     raise NotImplementedError
-# +     return {
 '''

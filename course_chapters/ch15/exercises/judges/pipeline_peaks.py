@@ -76,29 +76,24 @@ micro-batch's outputs and received tensors until its backward.""",
 ANSWERS = r'''# %% right: worked
 def stage_peaks(job: dict, schedule: str, micro_batches: int) -> list[float]:
     """Bytes at the fullest moment of each stage, first stage first; schedule "gpipe" or "1f1b"."""
-    ### BEGIN SOLUTION
     stages, peaks = len(job["state"]), []
     for s in range(stages):
         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
         crosses = job["boundary"][s] if s < stages - 1 else 0  # sent once per micro-batch; and one gradient comes back
         peaks.append(job["state"][s] + held * (job["kept"][s] + crosses) + crosses + job["work"][s])
     return peaks
-    ### END SOLUTION
 
 
 def most_micro_batches(job: dict, schedule: str, memory: float) -> int | None:
     """The most micro-batches with which every stage fits into `memory` bytes; 0 if not even one fits, None without a
     limit."""
 
-    ### BEGIN SOLUTION
     def fits(count: int) -> bool:
         return max(stage_peaks(job, schedule, count)) <= memory
 
     if schedule == "1f1b" and fits(len(job["state"])):
         return None  # more than the stages changes nothing
     return next((count for count in range(99) if not fits(count + 1)), 99)
-    ### END SOLUTION
-
 # %% right: solved for the number  from: worked
 def most_micro_batches(job, schedule, memory):
     out = [*job["boundary"], 0]

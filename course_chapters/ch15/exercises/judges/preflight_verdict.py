@@ -206,17 +206,13 @@ measured is not good news: it is degraded until somebody measures it.""",
 `all_reduce_perf`, and DCGM's `dcgmi diag -r 2`. `./course run tour` begins with the same questions.""",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 SLOWED = 0x8 | 0x20 | 0x40 | 0x80  # by the hardware, by heat (driver, hardware), by the power brake
 
 
 def preflight(machine: dict, tp: int, limits: dict) -> tuple[dict[str, str], str]:
     """({line: "healthy", "degraded" or "refuse"}, "go", "with care" or "no-go")."""
 
-    ### BEGIN SOLUTION
     def against(name, value):
         sound, least = limits[name]
         return "degraded" if value is None or least <= value < sound else "healthy" if value >= sound else "refuse"
@@ -236,8 +232,6 @@ def preflight(machine: dict, tp: int, limits: dict) -> tuple[dict[str, str], str
     }
     worst = next((word for word in ("refuse", "degraded") if word in lines.values()), "healthy")
     return lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst]
-    ### END SOLUTION
-
 # %% right: penalties in numbers, the words at the end
 # ~ return "degraded" if value is None or least <= value < sound else "healthy" if value >= sound else "refuse"
 # ~~ ==> return ("healthy", "degraded", "refuse")[1 if value is None else sum(value < limit for limit in limits[name])]

@@ -147,22 +147,15 @@ smallest to the limit.""",
     "checkpoint, next to the optimizer's.",
 )
 
-ANSWERS = r'''import math
-from statistics import median
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def first_wrong(rates: list[float], planned: list[float]) -> int | None:
     """The first step whose learning rate is not the planned one; None if all are."""
-    ### BEGIN SOLUTION
     pairs = enumerate(zip(rates, planned, strict=True))
     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-    ### END SOLUTION
 
 
 def cause(trace: dict) -> str:
     """What happened to this training, in one of the words above."""
-    ### BEGIN SOLUTION
     rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
     at, last = first_wrong(rates, planned), len(rates) - 1
     if at is not None:
@@ -182,8 +175,6 @@ def cause(trace: dict) -> str:
     if max(norms) > 5 * median(norms):
         return "bad batch"
     return "always clipped" if min(norms) > limit else "sound"
-    ### END SOLUTION
-
 # %% right: norms by other ratios
 # ~ not math.isclose(had, meant, rel_tol=1e-6) ==> abs(had - meant) > 1e-6 * abs(meant)
 # ~ max(norms) < 1e-3 * limit ==> all(norm < limit / 1000 for norm in norms)

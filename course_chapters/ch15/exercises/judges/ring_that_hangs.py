@@ -87,14 +87,10 @@ too few: the second hop receives into the caller's own block.""",
 `torch.distributed.tensor.experimental.context_parallel` rotates keys and values in this way.""",
 )
 
-ANSWERS = r'''import torch
-from course_lib.cluster import P2POp
-
-
+ANSWERS = r'''from course_lib.cluster import P2POp
 # %% right: worked
 def ring_pass(comm, block, visit):
     """The sum of visit(block, owner) over all ranks' blocks. Budget: N − 1 blocks sent, hidden behind the visits."""
-    ### BEGIN SOLUTION
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     total = 0
     for hop in range(comm.size):
@@ -107,8 +103,6 @@ def ring_pass(comm, block, visit):
             work.wait()
         block = coming
     return total
-    ### END SOLUTION
-
 # %% right: even ranks issue their send first, odd ones their receive
 # -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
 # +             halves = [(comm.isend, block, after), (comm.irecv, coming, before)]

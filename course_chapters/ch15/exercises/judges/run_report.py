@@ -212,15 +212,10 @@ symmetric in its logarithm: half is as far from one as double.""",
     "the course's files and their gates.",
 )
 
-ANSWERS = r'''import math
-
-from course_runs import evidence
-
-
+ANSWERS = r'''from course_runs import evidence
 # %% right: worked
 def report(runs: dict[str, dict]) -> str:
     """A page of Markdown about some runs, with a source for every number."""
-    ### BEGIN SOLUTION
     lines, ratios = ["# Predicted and measured", ""], {}
     for name, run in runs.items():
         if evidence.digest(run) != run["sha256"]:
@@ -237,8 +232,6 @@ def report(runs: dict[str, dict]) -> str:
     if ratios:
         lines += ["", f"Worst predicted: `{max(ratios, key=lambda name: abs(math.log(ratios[name])))}`"]
     return "\n".join(lines)
-    ### END SOLUTION
-
 # %% right: other units, ratios in per cent, in a table
 # ~ "# Predicted and measured", ""
 # ~~ ==> "# Runs", "| run | step | memory | predicted | measured / predicted |", "|---|---|---|---|---|"

@@ -122,14 +122,10 @@ moved, and a second run compared bit by bit.""",
 seeds are per process: call `torch.manual_seed` on every rank.""",
 )
 
-ANSWERS = r'''import math
-from statistics import mean, pvariance, variance
-
-
+ANSWERS = r'''from statistics import mean, pvariance, variance
 # %% right: worked
 def smoke(run, floor: float) -> str:
     """Whether a training is sound, or what is wrong with it, in one of the words above. Budget: two runs."""
-    ### BEGIN SOLUTION
     first, again = run(), run()
     losses, before, after = first["losses"], mean(first["before"]), mean(first["after"])
     if not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]:
@@ -144,8 +140,6 @@ def smoke(run, floor: float) -> str:
     if before - after <= noise:
         return "memorizes" if losses[-1] < losses[0] / 2 else "learns nothing"
     return "sound"
-    ### END SOLUTION
-
 # %% right: repeats are compared as text, other comparisons
 # ~ not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]
 # ~~ ==> any(not -math.inf < x <= 2 * losses[0] for x in losses)

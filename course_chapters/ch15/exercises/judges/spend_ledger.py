@@ -80,13 +80,9 @@ that the machine is gone before the next one begins.""",
 rented: set the provider's auto-stop before you start.""",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def ledger(stages: list[dict], stop: float, gpus: int, price: float, increment: float) -> dict[str, float]:
     """Dollars of a session of `stop` minutes: {"useful", "failed", "idle", "rounding", "total"}."""
-    ### BEGIN SOLUTION
     rate = gpus * price / 60  # dollars per minute, whatever the GPUs do
     billed = math.ceil(stop / increment - 1e-9) * increment
     spent = {"useful": 0.0, "failed": 0.0}
@@ -96,24 +92,19 @@ def ledger(stages: list[dict], stop: float, gpus: int, price: float, increment: 
         spent["useful" if whole else "failed"] += rate * minutes
     total = rate * billed
     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-    ### END SOLUTION
 
 
 def stop_by(budget: float, gpus: int, price: float, increment: float, grace: float) -> float | None:
     """The last minute at which you may order a stop that takes `grace` minutes; None if the budget is too small."""
-    ### BEGIN SOLUTION
     blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
     last = blocks * increment - grace
     return last if blocks and last >= 0 else None
-    ### END SOLUTION
-
 # %% right: idle minutes by gaps, rounding by the remainder
-# ~ {"useful": 0.0, "failed": 0.0}
-# ~~ ==> {"useful": 0.0, "failed": 0.0, "idle": rate * stop, "rounding": rate * (-stop % increment)}
+# ~ "failed": 0.0 ==> "failed": 0.0, "idle": rate * stop, "rounding": rate * (-stop % increment)
 #           spent["useful" if whole else "failed"] += rate * minutes
 # +         spent["idle"] -= rate * minutes
-# ~ {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-# ~~ ==> {**spent, "total": sum(spent.values())}
+# ~ "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total ==> "total":
+# ~~ sum(spent.values())
 # %% right: a bill in cents, blocks counted one by one
 # ~ return {**spent ==> found = {**spent
 # +     return {name: round(dollars, 2) for name, dollars in found.items()}
@@ -138,8 +129,7 @@ def stop_by(budget: float, gpus: int, price: float, increment: float, grace: flo
 # +     spent["failed"] = 0.0
 # %% wrong: only gaps between stages are idle => values gaps-only
 # > the minutes before the first stage and after the last one are idle too.
-# ~ rate * stop - sum(spent.values())
-# ~~ ==> rate * sum(b["start"] - a["end"] for a, b in zip(stages, stages[1:]) if b["start"] <= stop)
+# ~ stop - sum(spent.values()) ==> sum(b["start"] - a["end"] for a, b in zip(stages, stages[1:]) if b["start"] <= stop)
 # %% wrong: everything but useful minutes is idle => values everything
 # > this is everything that was not useful.
 # ~ rate * stop - sum(spent.values()) ==> total - spent["useful"]

@@ -118,14 +118,10 @@ quarter.""",
 device. The course's own clock is `course_runs.step_breakdown`.""",
 )
 
-ANSWERS = r'''from collections import Counter
-from statistics import fmean, median
-
-
+ANSWERS = r'''from statistics import fmean
 # %% right: worked
 def where_it_goes(rows: list[dict], warm_up: int, every: int) -> dict[str, float]:
     """Seconds per step by part, "checkpoint" and "other" among them; together they are the time per step."""
-    ### BEGIN SOLUTION
     timed = rows[warm_up:]
     names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
     found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in sorted(names)}
@@ -133,12 +129,10 @@ def where_it_goes(rows: list[dict], warm_up: int, every: int) -> dict[str, float
     saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
     found["checkpoint"] = fmean(saved) / every if saved else 0.0
     return found
-    ### END SOLUTION
 
 
 def closer_model(alone: dict[str, float], measured: float) -> tuple[str, float]:
     """("sum" or "max", share of the shorter of the two that was hidden, from 0 to 1)."""
-    ### BEGIN SOLUTION
     compute, talk = alone["compute"], alone["communication"]
     rest = sum(alone.values()) - compute - talk
     both, longer = compute + talk + rest, max(compute, talk) + rest
@@ -146,15 +140,11 @@ def closer_model(alone: dict[str, float], measured: float) -> tuple[str, float]:
     shorter = min(compute, talk)
     hidden = (both - measured) / shorter if shorter else 0.0
     return name, min(max(hidden, 0.0), 1.0)
-    ### END SOLUTION
 
 
 def tokens_without(parts: dict[str, float], tokens: int, name: str) -> float:
     """Tokens per second if the part `name` took no time."""
-    ### BEGIN SOLUTION
     return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-    ### END SOLUTION
-
 # %% right: running totals, a list, and what is over
 # -     found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in sorted(names)}
 # +     totals = sum((Counter(row["parts"]) for row in timed), Counter())

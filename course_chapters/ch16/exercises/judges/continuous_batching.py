@@ -122,16 +122,12 @@ youngest request has lost the least work. Strict order among waiting requests ke
     "recomputation.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 prompts = params("continuous-batching").prompts  # leave as is: may be "chunked", or run only "whole"
 
 
 def plan(running: list[tuple], waiting: list[tuple], budget: int, free: int, size: int) -> tuple[dict, list]:
     """What the next iteration computes, and who loses the pages: ({id: tokens}, [ids])."""
-    ### BEGIN SOLUTION
     run, preempted, left, at = {}, [], list(running), 0
     while at < len(left) and budget:
         name, tokens, cached = left[at]
@@ -151,8 +147,6 @@ def plan(running: list[tuple], waiting: list[tuple], budget: int, free: int, siz
             break
         run[name], budget, free = count, budget - count, free - need
     return run, preempted
-    ### END SOLUTION
-
 # %% right: pages of those who are left  from: worked
 def pages_of(tokens, size):
     return (tokens + size - 1) // size
@@ -178,8 +172,6 @@ def plan(running, waiting, budget, free, size):
             break
         run[name], budget = count, budget - count
     return run, lost
-
-
 # %% wrong: prompts whole => values prompts-whole unless prompts=whole
 # > a prompt may be split over several iterations.
 # ~ prompts == "chunked" ==> not prompts
@@ -188,8 +180,7 @@ def plan(running, waiting, budget, free, size):
 # ~ prompts == "chunked" ==> prompts
 # %% wrong: overtakes => values
 # > a waiting request started although one before it could not: with enough short requests a long one never starts.
-# -             break
-# +             continue
+# ~ break ==> continue
 # %% wrong: the oldest is preempted => values
 # > the oldest of the running requests was preempted; the youngest has lost the least work.
 # ~ left.pop() ==> left.pop(at)
@@ -216,7 +207,6 @@ def plan(running, waiting, budget, free, size):
 # > running requests use up part of the budget.
 # -             run[name], budget, free = count, budget - count, free - need
 # +             run[name], free = count, free - need
-#           at += 1
 # %% wrong: zero tokens are a plan => values runs-too-many
 # ~ while at < len(left) and budget: ==> while at < len(left):
 # %% wrong: a part that fits, in place of being preempted => values wrong-preempted unless prompts=whole

@@ -69,25 +69,18 @@ bounds it, and a latent vector replaces all heads' keys and values.""",
 ANSWERS = r'''# %% right: worked
 def kv_bytes(layers: int, heads: int, kv_heads: int, size: int, number: float, tokens: int) -> float:
     """Bytes of the keys and values of one sequence."""
-    ### BEGIN SOLUTION
     return 2 * layers * kv_heads * size * number * tokens
-    ### END SOLUTION
 
 
 def windowed_bytes(layers: int, every: int, kv_heads: int, size: int, number: float, tokens: int, window: int) -> float:
     """The same where only every `every`-th layer keeps more than the last `window` tokens."""
-    ### BEGIN SOLUTION
     whole = layers // every
     return 2 * kv_heads * size * number * (whole * tokens + (layers - whole) * min(tokens, window))
-    ### END SOLUTION
 
 
 def latent_bytes(layers: int, latent: int, rope: int, number: float, tokens: int) -> float:
     """Bytes of the latent vectors of one sequence."""
-    ### BEGIN SOLUTION
     return layers * (latent + rope) * number * tokens
-    ### END SOLUTION
-
 # %% right: layer by layer, a float
 # ~ 2 * layers * kv_heads * size * number * tokens ==> layers * kv_heads * size * tokens * 2 * float(number)
 # ~ (whole * tokens + (layers - whole) * min(tokens, window))

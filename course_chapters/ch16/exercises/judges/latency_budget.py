@@ -65,33 +65,25 @@ others less.""",
     pytorch="`max_num_batched_tokens` in vLLM and `chunked_prefill_size` in SGLang set this chunk.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 times = params("latency-budget").times  # leave as is: the "longer" of reading and computing counts, or "both"
 
 
 def latencies(chunk: int, prompt: int, batch: int, read: int, each: int) -> tuple[int, int]:
     """Time to the first token, and the longest iteration, in microseconds."""
 
-    ### BEGIN SOLUTION
     def spent(tokens):
         return max(read, tokens * each) if times == "longer" else read + tokens * each
 
     full, rest = divmod(prompt, chunk)
     last = spent(rest + batch) if rest else 0
     return full * spent(chunk + batch) + last, spent(min(chunk, prompt) + batch)
-    ### END SOLUTION
 
 
 def best_chunk(prompt: int, batch: int, read: int, each: int, limit: int) -> int | None:
     """The chunk with the shortest time to the first token whose iterations meet the limit, or None."""
-    ### BEGIN SOLUTION
     found = [(*latencies(chunk, prompt, batch, read, each), chunk) for chunk in range(1, prompt + 1)]
     return min(((ttft, chunk) for ttft, itl, chunk in found if itl <= limit), default=(0, None))[1]
-    ### END SOLUTION
-
 # %% right: from the largest chunk down, a list of all iterations
 def latencies(chunk, prompt, batch, read, each):
     full, rest = divmod(prompt, chunk)
@@ -108,8 +100,6 @@ def best_chunk(prompt, batch, read, each, limit):
         if longest <= limit and (best is None or ttft <= best[0]):
             best = ttft, chunk
     return best and best[1]
-
-
 # %% wrong: full last => values
 # > the last chunk has only the tokens that are left.
 # ~ spent(rest + batch) ==> spent(chunk + batch)

@@ -104,10 +104,6 @@ safe to free: without it, a page is handed out twice. Whatever can be refused is
 )
 
 ANSWERS = r'''from collections import Counter
-
-from course_lib import params
-
-
 # %% right: worked
 copies = params("page-table").copies  # leave as is: a shared page is copied when "written", or when "forked"
 
@@ -179,7 +175,6 @@ class Pages:
         ### BEGIN SOLUTION
         return len(self.idle)
         ### END SOLUTION
-
 # %% right: users are counted anew each time  from: worked
 class Pages:
     def __init__(self, pages, size):
@@ -222,8 +217,6 @@ class Pages:
 
     def unused(self):
         return len(self.idle())
-
-
 # %% wrong: never copies => values never-copies unless copies=forked
 # > a token is written into a page that another request uses as well.
 # ~ self.users[mine[-1]] > 1 ==> False
@@ -248,17 +241,14 @@ class Pages:
 # -             self.users[copied[0]] -= 1
 # %% wrong: half done => generality
 # > a refused operation has taken pages.
-# -             raise MemoryError
+#           if count > len(self.idle):
 # +             self.idle = []
-# +             raise MemoryError
 # %% wrong: the token counts before it has a page => generality
 # > a refused `append` has counted the token, although it has no page.
 # -         if self.tokens[request] == len(mine) * self.size:
 # +         self.tokens[request] += 1
 # +         if self.tokens[request] > len(mine) * self.size:
 # -         self.tokens[request] += 1
-# -         return copied
-# +         return copied
 # %% wrong: always one page more => values
 # > a request whose last page is exactly full takes one page more than it needs.
 # ~ -(-tokens // self.size) ==> tokens // self.size + 1

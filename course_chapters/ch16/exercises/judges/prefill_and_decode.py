@@ -96,34 +96,24 @@ the ridge.""",
     "lower bounds.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def prefill_seconds(params, layers, width, tokens, number, flops, bandwidth):
     """Seconds of one prompt."""
-    ### BEGIN SOLUTION
     pairs = tokens * (tokens + 1) / 2
     return max((2 * params * tokens + 4 * layers * width * pairs) / flops, params * number / bandwidth)
-    ### END SOLUTION
 
 
 def decode_seconds(params, number, kv, batch, context, flops, bandwidth):
     """Seconds of one more token for each request of a batch."""
-    ### BEGIN SOLUTION
     return max(2 * params * batch / flops, (params * number + batch * context * kv) / bandwidth)
-    ### END SOLUTION
 
 
 def ridge_batch(params, number, kv, context, flops, bandwidth):
     """The smallest batch that takes at least as long to compute as to read, or None."""
-    ### BEGIN SOLUTION
     gain = (
         2 * params / flops - kv * context / bandwidth
     )  # seconds that a further request adds to computing over reading
     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
-    ### END SOLUTION
-
 # %% right: by doubling and halving  from: worked
 def ridge_batch(params, number, kv, context, flops, bandwidth):
     def enough(batch):
@@ -139,8 +129,6 @@ def ridge_batch(params, number, kv, context, flops, bandwidth):
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
-
-
 # %% wrong: no attention => values
 # > attention's own FLOPs are missing; they grow with the square of the prompt.
 # ~ (2 * params * tokens + 4 * layers * width * pairs) ==> 2 * params * tokens
@@ -167,8 +155,7 @@ def ridge_batch(params, number, kv, context, flops, bandwidth):
 # ~ max(2 * params * batch / flops, (params ==> (2 * params * batch / flops + (params
 # %% wrong: the ridge of the weights => values no-cache
 # > each further request also brings a cache that must be read.
-# -         2 * params / flops - kv * context / bandwidth
-# +         2 * params / flops
+# ~ flops - kv * context / bandwidth ==> flops
 # %% wrong: rounded down => values
 # > at this batch reading still takes longer.
 # ~ math.ceil(params ==> math.floor(params

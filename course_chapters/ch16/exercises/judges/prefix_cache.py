@@ -113,13 +113,8 @@ of a prompt first keeps every cached page reachable from the start of its prompt
 )
 
 ANSWERS = r'''import hashlib
-import math
 from collections import OrderedDict
 from itertools import takewhile
-
-from course_lib import params
-
-
 # %% right: worked
 sharing = params("prefix-cache").sharing  # leave as is: "all" requests share pages, or those of one "tenant"
 
@@ -172,7 +167,6 @@ class PrefixCache:
             if self.users[key] == 0:
                 self.unused[key] = True
         ### END SOLUTION
-
 # %% right: prefixes with the time of their release  from: worked
 class PrefixCache:
     def __init__(self, pages, size):
@@ -201,8 +195,6 @@ class PrefixCache:
         for prefix in self.tables.pop(request)[0][::-1]:
             self.clock += 1
             self.released[prefix] = self.clock
-
-
 # %% wrong: not chained => values
 # > a page was shared whose tokens are the same, but not the tokens before it.
 # ~ text = f"{key} {tokens ==> text = f"{tenant if sharing == 'tenant' else ''} {tokens

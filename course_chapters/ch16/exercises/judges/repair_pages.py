@@ -113,25 +113,20 @@ new pages last. A refusal that comes after the touching leaves users behind that
 ANSWERS = r'''# %% right: worked
 def allocate(pool, hits: list[int], fresh: int) -> list[int] | None:
     """The hits and `fresh` new pages, or None if too few pages are free."""
-    ### BEGIN SOLUTION
     idle = sum(pool.users[page] == 0 for page in hits)  # free now, and not for new pages
     if fresh > len(pool.free) - idle:
         return None
     for page in hits:
         pool.touch(page)
     return hits + [pool.take() for _ in range(fresh)]
-    ### END SOLUTION
 
 
 def release(pool, table: list[int]) -> None:
     """Gives the pages of a table back, so that the last one is taken first."""
-    ### BEGIN SOLUTION
     for page in reversed(table):
         pool.users[page] -= 1
         if pool.users[page] == 0:
             pool.free.append(page)
-    ### END SOLUTION
-
 # %% right: the others are counted
 def allocate(pool, hits, fresh):
     others = [page for page in pool.free if page not in hits]
@@ -146,8 +141,6 @@ def release(pool, table):
     for page in table:
         pool.users[page] -= 1
     pool.free += [page for page in table[::-1] if not pool.users[page]]
-
-
 # %% wrong: as given => values  from: the card
 # > a new page was taken from the hits: two places of the table have the same page, and what it held is gone.
 # %% wrong: takes its hits => values  from: the card

@@ -80,18 +80,13 @@ def usd_per_million(
     usd: float, gpus: int, prompt: int, answer: int, prefill_speed: float, decode_speed: float, busy: float
 ) -> float:
     """Dollars for a million answer tokens."""
-    ### BEGIN SOLUTION
     seconds = prompt / prefill_speed + answer / decode_speed
     return usd * gpus / 3600 * seconds / busy / answer * 1e6
-    ### END SOLUTION
 
 
 def cheapest(models: list[tuple[float, float]], served: float) -> int:
     """The index of the model (parameters, training tokens) with the fewest FLOPs in its life."""
-    ### BEGIN SOLUTION
     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
-    ### END SOLUTION
-
 # %% right: requests per hour, half the FLOPs
 # ~ usd * gpus / 3600 * seconds / busy / answer * 1e6 ==> gpus * usd * 1_000_000 / (busy * 3600 / seconds * answer)
 # ~ models[at][0] * (6 * models[at][1] + 2 * served) ==> 3 * models[at][0] * models[at][1] + models[at][0] * served

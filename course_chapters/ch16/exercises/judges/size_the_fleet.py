@@ -97,32 +97,22 @@ they can be true together.""",
     pytorch="vLLM prints `Maximum concurrency for … tokens per request` at its start: that is the first function.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def concurrency(memory: float, weights: float, kv: float, tokens: int, page: int) -> int:
     """How many sequences of `tokens` tokens fit beside the weights, in whole pages."""
-    ### BEGIN SOLUTION
     pages = max(0, int((memory - weights) // (kv * page)))
     return pages // math.ceil(tokens / page)
-    ### END SOLUTION
 
 
 def replicas(rate: float, ttft: float, itl: float, answer: int, concurrency: int, load: float) -> int | None:
     """The fewest replicas for `rate` requests per second, or None."""
-    ### BEGIN SOLUTION
     held = rate * (ttft + (answer - 1) * itl)
     return math.ceil(held / (load * concurrency)) if concurrency else None
-    ### END SOLUTION
 
 
 def inconsistent(report: list[tuple[float, float, float]], slack: float) -> list[int]:
     """The rows (rate, seconds, requests in the system) that break Little's law."""
-    ### BEGIN SOLUTION
     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
-    ### END SOLUTION
-
 # %% right: whole numbers, between two bounds
 # ~ pages // math.ceil(tokens / page) ==> int(pages // -(-tokens // page))
 # ~ math.ceil(held / (load * concurrency)) ==> -int(-(held / concurrency / load) // 1)

@@ -197,12 +197,6 @@ whatever the draft is. A bad draft costs speed, never quality.""",
 )
 
 ANSWERS = r'''import random
-
-import torch
-
-from course_lib import params
-
-
 # %% right: worked
 drafts = params("speculative-sampler").drafts  # leave as is: guesses are "sampled", or "copied" from the text
 
@@ -211,7 +205,6 @@ def verify(
     target: list[list[float]], draft: list[list[float]] | None, guesses: list[int], rng: random.Random
 ) -> list[int]:
     """The tokens that a step adds, in the target's distribution."""
-    ### BEGIN SOLUTION
     output = []
     for at, guess in enumerate(guesses):
         p = target[at]
@@ -221,15 +214,11 @@ def verify(
             return output + rng.choices(range(len(p)), missing)
         output.append(guess)
     return output + rng.choices(range(len(target[-1])), target[-1])
-    ### END SOLUTION
 
 
 def tokens_per_step(rate: float, guesses: int) -> float:
     """The mean number of tokens of a step, if each guess is kept with probability `rate`."""
-    ### BEGIN SOLUTION
     return sum(rate**count for count in range(guesses + 1))
-    ### END SOLUTION
-
 # %% right: with torch
 def verify(target, draft, guesses, rng):
     coin = torch.Generator().manual_seed(rng.randrange(2**62))
@@ -246,8 +235,6 @@ def verify(target, draft, guesses, rng):
 
 def tokens_per_step(rate, guesses):
     return guesses + 1 if rate == 1 else (1 - rate ** (guesses + 1)) / (1 - rate)
-
-
 # %% wrong: another token from the target => values drawn-from-target
 # ~ rng.choices(range(len(p)), missing) ==> rng.choices(range(len(p)), p)
 # %% wrong: another token from the draft => values drawn-from-draft

@@ -73,29 +73,21 @@ in proportion to these times. Long prompts move GPUs to the prefill pool, and so
     "to size them.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 sends = params("split-pools").sends  # leave as is: sending a cache "overlaps" with the next prompt, or the GPU "waits"
 
 
 def requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link):
     """What two pools of GPUs can serve."""
-    ### BEGIN SOLUTION
     computing, sending = prompt / prefill_speed, prompt * kv / link
     busy = max(computing, sending) if sends == "overlaps" else computing + sending
     return min(prefill / busy, decode * decode_speed / answer)
-    ### END SOLUTION
 
 
 def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
     """The number of prefill GPUs that serves the most requests."""
-    ### BEGIN SOLUTION
     given = prompt, answer, kv, prefill_speed, decode_speed, link
     return max(range(1, gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *given))
-    ### END SOLUTION
-
 # %% right: from the inverse rates
 # -     busy = max(computing, sending) if sends == "overlaps" else computing + sending
 # +     busy = prompt * (max if sends == "overlaps" else sum)([1 / prefill_speed, kv / link])

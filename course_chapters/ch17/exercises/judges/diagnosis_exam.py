@@ -56,16 +56,11 @@ JUDGING = Judging(
     "kinds of evidence.",
 )
 
-ANSWERS = r'''from course_chapters.ch17 import diagnosis; from course_lib import params
-
-
+ANSWERS = r'''from course_chapters.ch17 import diagnosis
 # %% right: worked
 def diagnoses() -> dict[int, str]:
     """The fault of each run, 1 to 12."""
-    ### BEGIN SOLUTION
     return dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1))
-    ### END SOLUTION
-
 # %% right: in capitals
 # ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1))
 # ~~ ==> {run: name.upper() for run, name in enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1)}

@@ -87,7 +87,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def first_remedy(parameters: int, gpus: int, sequences: int, activations: int, inputs: int, memory: int) -> str:
     """The first remedy of the list that makes the run fit."""
-    ### BEGIN SOLUTION
     whole, cut = 16 * parameters, (4 + 12 / gpus) * parameters
     held = {
         "nothing": whole + sequences * activations,
@@ -97,8 +96,6 @@ def first_remedy(parameters: int, gpus: int, sequences: int, activations: int, i
         "shard everything": whole / gpus + inputs,
     }
     return next((name for name, each in held.items() if each <= memory), "split the model")
-    ### END SOLUTION
-
 # %% right: in capitals
 # ~ "split the model") ==> "split the model").upper()
 # %% wrong: always shards => values always-the-same

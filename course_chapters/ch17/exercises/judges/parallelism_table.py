@@ -113,13 +113,9 @@ JUDGING = Judging(
     "once or twice.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def sent(model: dict[str, int], ranks: int) -> dict[str, float]:
     """Bytes that one GPU sends in a step, by strategy."""
-    ### BEGIN SOLUTION
     ring = (ranks - 1) / ranks
     weights, whole = 2 * model["parameters"], 2 * model["tokens"] * model["hidden"]
     keys = 2 * 2 * model["tokens"] * model["kv"]
@@ -132,24 +128,18 @@ def sent(model: dict[str, int], ranks: int) -> dict[str, float]:
         "pp": 2 * whole if ranks > 1 else 0,
         "cp": model["layers"] * 3 * ring * keys + dp,
     }
-    ### END SOLUTION
 
 
 def state(model: dict[str, int], ranks: int) -> dict[str, float]:
     """Bytes of state that one GPU holds, by strategy."""
-    ### BEGIN SOLUTION
     whole = 16 * model["parameters"]
     return {name: whole / (1 if name in ("dp", "cp") else ranks) for name in ("dp", "fsdp", "tp", "pp", "cp")}
-    ### END SOLUTION
 
 
 def fewest(model: dict[str, float], ranks: int, memory: float) -> str | None:
     """The strategy that sends the fewest bytes of those whose state fits."""
-    ### BEGIN SOLUTION
     held, moved = state(model, ranks), sent(model, ranks)
     return min((name for name in held if held[name] <= memory), key=moved.get, default=None)
-    ### END SOLUTION
-
 # %% right: in another order
 # ~ "dp": dp, ==> "tp": model["layers"] * 4 * 2 * ring * whole,
 # ~ "tp": model["layers"] * 4 * 2 * ring * whole, ==> "dp": (weights - weights / ranks) * 2,

@@ -96,19 +96,13 @@ JUDGING = Judging(
     "for layouts.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 metric = params("pareto-front").metric  # leave as is: "seconds", smaller is better, or "speed", larger is better
 
 
 def front(runs: list[dict]) -> list[str]:
     """The names of the runs that no other run dominates."""
 
-    ### BEGIN SOLUTION
     def four(run):
         return run["loss"], run["memory"], run["usd"], run["seconds"] if metric == "seconds" else -run["speed"]
 
@@ -117,8 +111,6 @@ def front(runs: list[dict]) -> list[str]:
 
     alive = [run for run in runs if math.isfinite(run["loss"])]
     return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)]
-    ### END SOLUTION
-
 # %% right: better in one
 # ~ a != b and all(x <= y for x, y in zip(a, b, strict=True))
 # ~~ ==> all(x <= y for x, y in zip(a, b)) and any(x < y for x, y in zip(a, b))

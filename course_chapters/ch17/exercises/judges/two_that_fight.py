@@ -89,7 +89,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, micro_batches, compute) -> float:
     """Exposed seconds of a step with HSDP."""
-    ### BEGIN SOLUTION
     weights, copies = 2 * parameters, gpus // shard
     near = all(start // per_server == (start + shard - 1) // per_server for start in range(0, gpus, shard))
     first, second = inside if near else across, inside if gpus <= per_server else across
@@ -97,17 +96,13 @@ def sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, m
     sums = 2 * (copies - 1) / copies * weights / shard / second
     talk = gathers + sums if first == second else max(gathers, sums)
     return max(0.0, talk - compute)
-    ### END SOLUTION
 
 
 def recompute_and_tensor(layers: int, tokens: int, hidden: int, tp: int, bandwidth: float, rate: float) -> float:
     """Seconds that full recomputation adds to a step on a tensor-parallel rank."""
-    ### BEGIN SOLUTION
     work = 24 * tokens * hidden**2 / tp / rate
     talk = 2 * 2 * (tp - 1) / tp * 2 * tokens * hidden / bandwidth
     return layers * (work + talk)
-    ### END SOLUTION
-
 # %% right: wires as a table  from: worked
 def sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, micro_batches, compute):
     everyone, loads = range(gpus), {inside: 0.0, across: 0.0}

@@ -54,18 +54,12 @@ out, which has one row of width numbers.""",
     pytorch="`aten::_scaled_dot_product_flash_attention_backward` takes the output and `logsumexp`, and no weights.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 power = params("attention-backward").power  # leave as is: scores are divided by width to this power
 
 
 def attention_backward(memory, rows, columns):
     """Fills "dq", "dk" and "dv". Budget: keys once, queries once for each tile of keys, no matrix of scores."""
-    ### BEGIN SOLUTION
     scale = memory.shape("q")[1] ** -power
     for queries in memory.tiles("q", rows):
         product = memory.load("grad", queries) * memory.load("out", queries)
@@ -83,8 +77,6 @@ def attention_backward(memory, rows, columns):
             memory.store("dq", dq + ds @ k, queries)
         memory.store("dk", dk, keys)
         memory.store("dv", dv, keys)
-    ### END SOLUTION
-
 # %% right: delta while the first tile of keys is here, and scores not in place
 power = params("attention-backward").power
 
@@ -107,7 +99,6 @@ def attention_backward(memory, rows, columns):
             dk, dv = dk + ds.T @ q * scale, dv + p.T @ grad
         memory.store("dk", dk, keys)
         memory.store("dv", dv, keys)
-
 # %% right: queries scaled, two tiles of scores in place
 # ~ q, grad = memory.load("q", queries), ==> q, grad = memory.load("q", queries) * scale,
 # ~ p = (q @ k.T).mul_(scale).sub_ ==> p = (q @ k.T).sub_

@@ -161,7 +161,6 @@ def cause(trace: dict, limit: float) -> str:
         return "exposed"
     return "small kernels" if takes("device", "small") > 2 * most else "sound"
     ### END SOLUTION
-
 # %% right: by the part beyond the last end
 # ~ total += max(0.0, end - max(start, last)) ==> total += max(end, last) - max(start, last) if end > last else 0.0
 # ~ idle, exposed = shares(trace) ==> idle, exposed = list(shares(trace))
@@ -170,8 +169,7 @@ def cause(trace: dict, limit: float) -> str:
 # ~ total += max(0.0, end - max(start, last)) ==> total += end - start
 # %% wrong: all communication is exposed => values
 # > communication that runs under a matmul or a small kernel is not exposed.
-# ~ (every - work) / trace["seconds"]
-# ~~ ==> union([(a, b) for kind, a, b in trace["device"] if kind == "communication"]) / trace["seconds"]
+# ~ (every - work) ==> union([(a, b) for kind, a, b in trace["device"] if kind == "communication"])
 # %% wrong: waiting for communication is idle => values
 # > the device is not idle while communication runs.
 # ~ (trace["seconds"] - every) / trace["seconds"] ==> (trace["seconds"] - work) / trace["seconds"]

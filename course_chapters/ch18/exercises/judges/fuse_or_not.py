@@ -120,7 +120,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def traffic(ops: list, sizes: dict[str, float], keep: list[str], kernels: list[list[str]]) -> float:
     """Bytes that the kernels read and write together."""
-    ### BEGIN SOLUTION
     inputs = {result: set(names) for result, _, names in ops}
     total = 0
     for at, names in enumerate(kernels):
@@ -128,12 +127,10 @@ def traffic(ops: list, sizes: dict[str, float], keep: list[str], kernels: list[l
         later = set(keep).union(*(inputs[name] for kernel in kernels[at + 1 :] for name in kernel))
         total += sum(sizes[name] for name in read) + sum(sizes[name] for name in names if name in later)
     return total
-    ### END SOLUTION
 
 
 def fuse(ops: list, sizes: dict[str, float], keep: list[str], most: int) -> list[list[str]]:
     """The kernels that move the fewest bytes, as lists of results in order."""
-    ### BEGIN SOLUTION
     names, kinds = [op[0] for op in ops], [op[1] for op in ops]
 
     def fits(start: int, stop: int) -> bool:
@@ -152,15 +149,12 @@ def fuse(ops: list, sizes: dict[str, float], keep: list[str], most: int) -> list
                 ways.append((traffic(ops, sizes, keep, kernels + rest), kernels))
         best.append(min(ways, key=lambda way: way[0]))
     return best[-1][1]
-    ### END SOLUTION
-
 # %% right: the last of equal ways
 # ~ for start in range(stop): ==> for start in reversed(range(stop)):
 # ~ best.append(min(ways, key=lambda way: way[0])) ==> best.append(sorted(ways, key=lambda way: way[0])[0])
 # %% wrong: reads once for each operation => values
 # > a tensor that several operations of a kernel take is read once.
-# ~ total += sum(sizes[name] for name in read)
-# ~~ ==> total += sum(sizes[each] for name in names for each in inputs[name] - set(names))
+# ~ [name] for name in read ==> [each] for name in names for each in inputs[name] - set(names)
 # %% wrong: all results are written => values
 # > a result that only its own kernel takes is not written.
 # ~ sum(sizes[name] for name in names if name in later) ==> sum(sizes[name] for name in names)

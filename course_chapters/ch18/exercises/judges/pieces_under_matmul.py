@@ -65,7 +65,6 @@ messages.""",
 ANSWERS = r'''# %% right: worked
 def seconds(ranks: int, product: float, transfer: float, latency: float, launch: float, pieces: int) -> float:
     """Seconds of an all-gather under a matmul in so many pieces a rank."""
-    ### BEGIN SOLUTION
     done, free, arrived = 0.0, 0.0, []
     for i in range(ranks * pieces):
         begin = max(done, arrived[i - pieces] if i >= pieces else 0.0)
@@ -73,15 +72,11 @@ def seconds(ranks: int, product: float, transfer: float, latency: float, launch:
         arrived.append(free + latency)
         done = begin + product / pieces + launch
     return done
-    ### END SOLUTION
 
 
 def best_pieces(ranks: int, product: float, transfer: float, latency: float, launch: float, most: int) -> int:
     """The fewest pieces, at most `most`, with the shortest time."""
-    ### BEGIN SOLUTION
     return min(range(1, most + 1), key=lambda pieces: seconds(ranks, product, transfer, latency, launch, pieces))
-    ### END SOLUTION
-
 # %% right: the longest of three chains
 def seconds(ranks, product, transfer, latency, launch, pieces):
     compute, wire = product / pieces + launch, transfer / pieces
@@ -96,7 +91,6 @@ def seconds(ranks, product, transfer, latency, launch, pieces):
 def best_pieces(ranks, product, transfer, latency, launch, most):
     times = {seconds(ranks, product, transfer, latency, launch, p): p for p in range(most, 0, -1)}
     return times[min(times)]
-
 # %% wrong: one after the other => values
 # > this is the time of all messages and then all products.
 # ~ begin = max(done, arrived[i - pieces] if i >= pieces else 0.0) ==> begin = done
@@ -116,14 +110,10 @@ def best_pieces(ranks, product, transfer, latency, launch, most):
 # ~ return done ==> return begin
 # %% wrong: messages leave after the product => values
 # > here a piece is sent on only after its product.
-# -         begin = max(done, arrived[i - pieces] if i >= pieces else 0.0)
 # -         free = max(begin, free) + transfer / pieces
-# -         arrived.append(free + latency)
-# -         done = begin + product / pieces + launch
-# +         begin = max(done, arrived[i - pieces] if i >= pieces else 0.0)
 # +         done = begin + product / pieces + launch
 # +         free = max(done, free) + transfer / pieces
-# +         arrived.append(free + latency)
+# -         done = begin + product / pieces + launch
 # %% wrong: no latency => values
 # > the latency is missing.
 # ~ arrived.append(free + latency) ==> arrived.append(free)

@@ -97,7 +97,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def replayed(step, Graph):
     """A function that runs `step` on a batch by replaying a graph of it."""
-    ### BEGIN SOLUTION
     graphs = {}
 
     def run(batch: dict) -> dict:
@@ -115,8 +114,6 @@ def replayed(step, Graph):
         return {name: each.clone() for name, each in out.items()}
 
     return run
-    ### END SOLUTION
-
 # %% right: in two passes
 # ~ own = {name: each.clone() for ==> own = {name: each + 0 for
 # ~ out = dict(own) ==> out = {**own}

@@ -61,33 +61,25 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''import math
-from course_lib import params
-
-
 # %% right: worked
 host = params("which-limit").host  # leave as is: "ahead" of the device, or "blocking" until it has ended
 
 
 def limit(m: int, k: int, n: int, size: float, flops: float, bandwidth: float, launch: float) -> tuple[float, str]:
     """Seconds that the product costs in a long stream, and what takes so long."""
-    ### BEGIN SOLUTION
     moved = size * (m * k + k * n + m * n)
     times = {"launch": launch, "memory": moved / bandwidth, "compute": 2 * m * k * n / flops}
     word = max(times, key=times.get)
     if host == "blocking":
         return launch + max(times["memory"], times["compute"]), word
     return times[word], word
-    ### END SOLUTION
 
 
 def fewest_tokens(k: int, n: int, size: float, flops: float, bandwidth: float, launch: float) -> int:
     """The least m for which the launch is not the limit."""
-    ### BEGIN SOLUTION
     by_memory = (launch * bandwidth / size - k * n) / (k + n)
     by_compute = launch * flops / (2 * k * n)
     return max(1, math.floor(min(by_memory, by_compute)) + 1)
-    ### END SOLUTION
-
 # %% right: without a dictionary
 # ~ word = max(times, key=times.get) ==> word = next(each for each in times if times[each] == max(times.values()))
 # ~ max(1, math.floor(min(by_memory, by_compute)) + 1) ==> max(0, math.floor(min(by_memory, by_compute))) + 1

@@ -89,29 +89,21 @@ the bound when its turn comes, and the second rule must leave it out or train on
     "`max_trajectory_age_steps` are this bound.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 counts = params("bounded-staleness").counts  # leave as is: the age of a rollout is that of its "first" or "last" token
 
 
 def may_start(started: int, batch: int, version: int, bound: int) -> int:
     """How many more rollouts may start now."""
-    ### BEGIN SOLUTION
     return max(0, (version + bound + 1) * batch - started)
-    ### END SOLUTION
 
 
 def next_batch(finished: list, batch: int, version: int, bound: int) -> list[int]:
     """Places in `finished` of the rollouts that are trained on now."""
-    ### BEGIN SOLUTION
     made = [first if counts == "first" else last for first, last in finished]
     young = [place for place, each in enumerate(made) if version - each <= bound]
     young.sort(key=lambda place: made[place])
     return sorted(young[:batch]) if len(young) >= batch else []
-    ### END SOLUTION
-
 # %% right: counted one by one
 # ~ return max(0, (version + bound + 1) * batch - started)
 # ~~ ==> return sum(n // batch - version <= bound for n in range(started, (version + bound + 2) * batch))

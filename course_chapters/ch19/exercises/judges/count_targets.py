@@ -94,26 +94,18 @@ that number.""",
     "`TRL` masks with `assistant_only_loss=True`.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 way = params("count-targets").way  # leave as is: "average" or "sum", what is done with the ranks' gradients
 
 
 def weights(comm, ids, learned):
     """The weight of each position's loss, (rows, room), float32. Budget: one number."""
-    ### BEGIN SOLUTION
     counts = torch.zeros(ids.shape)
     counts[:, :-1] = (learned[:, 1:] & (ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).float()
     total = counts.sum(dtype=torch.float64).reshape(1)
     comm.all_reduce(total)
     factor = comm.size if way == "average" else 1
     return counts * (factor / max(total.item(), 1))
-    ### END SOLUTION
-
 # %% right: rolled, an integer count
 def weights(comm, ids, learned):
     nexts, room = ids.roll(-1, 1), ids.shape[1]
@@ -122,8 +114,6 @@ def weights(comm, ids, learned):
     comm.all_reduce(total)
     each = (comm.size if params("count-targets").way == "average" else 1) / total.item() if total.item() else 0.0
     return torch.where(has, each, 0.0)
-
-
 # %% wrong: each rank's own mean => values
 # > this divides by the rank's own number of tokens, so a token on a rank with few of them weighs more.
 # -     comm.all_reduce(total)

@@ -62,16 +62,12 @@ alike; it also makes the rare mixed answers to easy and hard questions weigh mor
     "deviation; `scale_rewards=False` leaves the division out.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 kind = params("group-advantages").kind  # leave as is: "scaled" or "centered"
 
 
 def advantages(rewards: list[float], questions: list[int]) -> list[float]:
     """The advantage of each answer."""
-    ### BEGIN SOLUTION
     groups = {}
     for reward, question in zip(rewards, questions, strict=True):
         groups.setdefault(question, []).append(reward)
@@ -82,16 +78,12 @@ def advantages(rewards: list[float], questions: list[int]) -> list[float]:
         spread = (sum((each - mean) ** 2 for each in group) / len(group)) ** 0.5 if kind == "scaled" else 1.0
         found.append(0.0 if max(group) == min(group) else (reward - mean) / spread)
     return found
-    ### END SOLUTION
 
 
 def useful(rewards: list[float], questions: list[int]) -> list[int]:
     """The questions that a step can learn from."""
-    ### BEGIN SOLUTION
     pairs = set(zip(questions, rewards, strict=True))
     return sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
-    ### END SOLUTION
-
 # %% right: with statistics
 def advantages(rewards, questions):
     from statistics import fmean, pstdev
@@ -104,8 +96,6 @@ def advantages(rewards, questions):
 
 def useful(rewards, questions):
     return [one for one in sorted(set(questions)) if len({r for r, q in zip(rewards, questions) if q == one}) > 1]
-
-
 # %% wrong: the mean of all answers => values
 # > the baseline is the mean over all answers; it must be the mean over the answers to the same question.
 # ~ mean = sum(group) / len(group) ==> mean = sum(rewards) / len(rewards)

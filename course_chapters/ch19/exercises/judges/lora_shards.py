@@ -66,42 +66,30 @@ gathered for both passes. That is why LoRA under FSDP saves much memory and a th
     "extra all-reduce are left to the user. torchtune and NeMo write both by hand.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 width = params("lora-shards").width  # leave as is: bytes of a number on the wire
 
 
 def held(out: int, wide: int, rank: int, tp: int, cut: str) -> list[float]:
     """Numbers of A and of B on one rank."""
-    ### BEGIN SOLUTION
     return [rank * wide, out * rank / tp] if cut == "columns" else [rank * wide / tp, out * rank]
-    ### END SOLUTION
 
 
 def partial(cut: str) -> str:
     """The factor, "a" or "b", whose gradient is a sum over the TP ranks."""
-    ### BEGIN SOLUTION
     return "a" if cut == "columns" else "b"
-    ### END SOLUTION
 
 
 def step_bytes(out: int, wide: int, rank: int, tp: int, dp: int, cut: str) -> float:
     """Bytes that a rank sends for one adapter after the backward pass."""
-    ### BEGIN SOLUTION
     a, b = (rank * wide, out * rank / tp) if cut == "columns" else (rank * wide / tp, out * rank)
     first = a if cut == "columns" else b
     return width * (2 * (tp - 1) / tp * first + 2 * (dp - 1) / dp * (a + b))
-    ### END SOLUTION
 
 
 def fsdp_share(frozen: float, trained: float, gathers: int) -> float:
     """Bytes of a step under FSDP, over those of full training."""
-    ### BEGIN SOLUTION
     return (gathers * (frozen + trained) + trained) / ((gathers + 1) * frozen)
-    ### END SOLUTION
-
 # %% right: with a function for rings
 def held(out, wide, rank, tp, cut):
     split = [1, tp] if cut == "columns" else [tp, 1]
@@ -121,8 +109,6 @@ def step_bytes(out, wide, rank, tp, dp, cut):
 
 def fsdp_share(frozen, trained, gathers):
     return gathers / (gathers + 1) + trained / frozen
-
-
 # %% wrong: both divided => values
 # > both factors are divided; one of them touches no divided side and is whole on every rank.
 # ~ [rank * wide, out * rank / tp] if cut ==> [rank * wide / tp, out * rank / tp] if cut

@@ -54,33 +54,25 @@ generated, and the loss must know which.""",
     "rollouts at each weight update.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 trains = params("partial-rollouts").trains  # leave as is: the trainer's GPUs are "elsewhere", or they are "here"
 
 
 def idle_share(lengths: list, speed: float, train: float) -> float:
     """The idle share of the GPUs' time if all wait for the longest rollout."""
-    ### BEGIN SOLUTION
     if not lengths:
         return 0.0
     step = max(lengths) / speed + train
     busy = sum(lengths) / len(lengths) / speed + (train if trains == "here" else 0)
     return 1 - busy / step
-    ### END SOLUTION
 
 
 def partial_step(lengths: list, speed: float, batch: int) -> tuple[float, int]:
     """(seconds, tokens in unfinished rollouts) if generation stops after `batch` rollouts."""
-    ### BEGIN SOLUTION
     if not lengths:
         return 0.0, 0
     last = sorted(lengths)[batch - 1]
     return last / speed, last * sum(length > last for length in lengths)
-    ### END SOLUTION
-
 # %% right: from the idle seconds
 # -     busy = sum(lengths) / len(lengths) / speed + (train if trains == "here" else 0)
 # -     return 1 - busy / step
@@ -106,7 +98,6 @@ def partial_step(lengths: list, speed: float, batch: int) -> tuple[float, int]:
 # %% wrong: no rollout fails => generality raised
 # -     if not lengths:
 # -         return 0.0
-#       step = max(lengths) / speed + train
 # %% wrong: the next one => values
 # > this waits for one rollout more than `batch`.
 # ~ sorted(lengths)[batch - 1] ==> sorted(lengths)[min(batch, len(lengths) - 1)]

@@ -21,7 +21,57 @@ from typing import Any, Literal, TypedDict
 
 from course_grader.exercises import class_exercises
 from course_grader.exercises.placeholders import fill_text
+from course_grader.exercises.probes import PREDICTION, kept_rows, rows, unless_open
+from course_grader.exercises.result_schema import (
+    Anything,
+    DictOf,
+    ListOf,
+    Maybe,
+    Number,
+    PerRank,
+    Rows,
+    Tensor,
+    TupleOf,
+    Word,
+)
 from course_lib.messages import count_text
+
+__all__ = [
+    "COURSE",
+    "HELPERS",
+    "PREDICTION",
+    "VARIANT_FILE",
+    "Anything",
+    "Card",
+    "DictOf",
+    "Drill",
+    "Form",
+    "Kind",
+    "ListOf",
+    "Maybe",
+    "Number",
+    "PerRank",
+    "Rows",
+    "Tensor",
+    "TupleOf",
+    "Vary",
+    "Word",
+    "Worth",
+    "call",
+    "card",
+    "cards",
+    "chapter_module",
+    "chapters",
+    "drills",
+    "gather",
+    "home",
+    "kept_rows",
+    "module_of",
+    "numbers",
+    "package_of",
+    "rows",
+    "unless_open",
+]
 
 Kind = Literal["core", "more"]
 Form = Literal["code", "audit", "prediction", "bug"]

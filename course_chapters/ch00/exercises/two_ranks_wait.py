@@ -1,8 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import PerRank, Tensor
+from course_grader.exercises import Card, PerRank, Tensor, Worth
 
 PAIRINGS: Mapping[str, str] = {
     "neighbors": "(0, 1), (2, 3), (4, 5) and so on",

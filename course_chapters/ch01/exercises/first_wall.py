@@ -1,9 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf, Word
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Word, Worth, rows
 from course_grader.exercises.snippets import folded, functions
 from course_lib.estimate import memory
 

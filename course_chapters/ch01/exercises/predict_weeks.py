@@ -2,8 +2,7 @@ import random
 from collections.abc import Mapping
 
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
+from course_grader.exercises import PREDICTION, Card, Worth
 
 
 def _weeks_variant(draw: random.Random) -> Mapping[str, object]:

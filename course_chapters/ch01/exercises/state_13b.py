@@ -2,9 +2,7 @@ import random
 from collections.abc import Mapping
 
 from course_chapters.ch01.exercises.shared import DEVICES
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth, rows
 from course_grader.exercises.snippets import CLOSE, functions, memory_of
 from course_lib.estimate import memory
 

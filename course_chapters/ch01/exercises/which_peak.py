@@ -1,9 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth, rows
 from course_grader.exercises.snippets import CLOSE
 from course_lib.estimate import facts
 

@@ -2,9 +2,7 @@ import random
 from collections.abc import Mapping
 
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth, rows
 from course_grader.exercises.snippets import CLOSE
 
 _LAWS = {

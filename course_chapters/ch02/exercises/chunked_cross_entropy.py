@@ -4,8 +4,7 @@ from typing import Any
 
 from course_chapters.ch02.exercises.probes import cross_entropy
 from course_chapters.ch02.exercises.shared import shape_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, Maybe, Number, Tensor
+from course_grader.exercises import Anything, Card, DictOf, Maybe, Number, Tensor, Worth
 
 _REDUCTIONS = {"mean": "the **mean** over the tokens that count", "sum": "the **sum** over the tokens that count"}
 

@@ -1,6 +1,5 @@
 from course_chapters.ch02.exercises.shared import shape_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, rows
 from course_grader.exercises.snippets import functions
 
 _BIASES = {

@@ -1,9 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Maybe, Number, Rows, Word
+from course_grader.exercises import Card, ListOf, Maybe, Number, Rows, Word, Worth, rows
 from course_lib.estimate.units import GB
 
 PHASES = ("load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")))

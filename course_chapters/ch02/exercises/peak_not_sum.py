@@ -2,8 +2,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, rows
 
 _LOGS = {
     "events": """with one row per event, in order of time: `"what"` is `"alloc"` or `"free"`, `"name"` is the block and

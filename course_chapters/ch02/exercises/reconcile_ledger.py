@@ -1,8 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, rows
 
 _ATTENTION = {
     "fused": "uses PyTorch's fused kernel, which keeps its inputs, its output and one fp32 number per head and token",

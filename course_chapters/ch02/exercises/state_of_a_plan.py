@@ -2,8 +2,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, rows
 from course_grader.exercises.snippets import CLOSE, folded, functions, memory_of
 
 TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}

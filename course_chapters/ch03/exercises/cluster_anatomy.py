@@ -1,7 +1,5 @@
 from course_chapters.ch03.exercises.shared import OTHERS
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows, TupleOf
+from course_grader.exercises import Card, ListOf, Number, Rows, TupleOf, Worth, rows
 from course_grader.exercises.snippets import CLOSE, dense_flops, memory_of
 
 

@@ -2,9 +2,7 @@ import random
 from collections.abc import Mapping
 
 from course_chapters.ch03.exercises.shared import rates
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows
+from course_grader.exercises import Card, Maybe, Number, Rows, Worth, rows
 from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text
 

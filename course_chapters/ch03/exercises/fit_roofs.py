@@ -2,9 +2,7 @@ import random
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import CHIPS
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth, rows
 from course_lib.estimate import facts
 
 _WORDS = {

@@ -1,9 +1,7 @@
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import OTHERS
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth, rows
 from course_grader.exercises.snippets import CLOSE, markdown_table
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB

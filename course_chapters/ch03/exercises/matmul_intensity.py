@@ -1,7 +1,5 @@
 from course_chapters.ch03.exercises.shared import DEVICES, rates
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth, rows
 from course_grader.exercises.snippets import CLOSE, functions
 
 _OUTPUT = {

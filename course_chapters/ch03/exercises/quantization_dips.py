@@ -1,7 +1,5 @@
 from course_chapters.ch03.exercises.shared import CHIPS
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth, rows
 from course_grader.exercises.snippets import CLOSE, functions
 from course_lib.estimate import facts
 

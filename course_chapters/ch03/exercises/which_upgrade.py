@@ -1,9 +1,7 @@
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import OTHERS, rates
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Maybe, Number, Rows, TupleOf
+from course_grader.exercises import Anything, Card, Maybe, Number, Rows, TupleOf, Worth, rows
 from course_grader.exercises.snippets import CLOSE, markdown_table
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB, bytes_text, flops_text

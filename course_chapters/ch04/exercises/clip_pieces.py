@@ -1,6 +1,5 @@
 from course_chapters.ch04.exercises.probes import clipped
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Tensor
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Tensor, Worth
 from course_grader.exercises.snippets import functions
 
 CARD = Card(

@@ -1,7 +1,5 @@
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, Number, Rows, TupleOf, Worth, rows
 from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows, TupleOf
 from course_grader.exercises.snippets import functions
 
 CARD = Card(

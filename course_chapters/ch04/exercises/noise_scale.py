@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth, rows
 from course_grader.exercises.snippets import functions
 
 CARD = Card(

@@ -1,7 +1,5 @@
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, ListOf, Number, Rows, Tensor, Worth, rows
 from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows, Tensor
 from course_grader.exercises.snippets import functions
 
 CARD = Card(

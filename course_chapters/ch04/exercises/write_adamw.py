@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch04.exercises.probes import trajectory
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import DictOf, ListOf, Number, Tensor
+from course_grader.exercises import Card, DictOf, ListOf, Number, Tensor, Worth
 from course_grader.exercises.snippets import functions
 
 DECAYS: Mapping[str, str] = {

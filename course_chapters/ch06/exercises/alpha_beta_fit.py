@@ -1,8 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Number, TupleOf
+from course_grader.exercises import Card, Number, TupleOf, Worth
 from course_lib.estimate.units import GB, US
 
 LINE = TupleOf({"latency": Number("seconds"), "bandwidth": Number("bytes a second")})

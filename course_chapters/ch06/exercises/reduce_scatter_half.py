@@ -3,9 +3,8 @@ from collections.abc import Mapping
 
 from course_chapters.ch06.exercises.probes import from_messages
 from course_chapters.ch06.exercises.shared import ALL_REDUCES
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, PerRank, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
-from course_grader.exercises.result_schema import PerRank, Tensor
 
 OWNED: Mapping[int, str] = {0: "r", 1: "(r + 1) mod N", 2: "(r + 2) mod N", -1: "(r − 1) mod N"}
 

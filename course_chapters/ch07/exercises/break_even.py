@@ -1,9 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Rows
+from course_grader.exercises import Anything, Card, Rows, Worth, rows
 from course_lib.estimate.units import GB, TFLOP
 
 BEHIND: Mapping[str, tuple[int, str]] = {

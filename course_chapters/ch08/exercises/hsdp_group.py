@@ -2,8 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch08.exercises.shared import card_memory
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, rows
 from course_lib.estimate import facts
 from course_lib.estimate.units import BILLION, GB, US
 

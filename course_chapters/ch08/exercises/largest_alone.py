@@ -1,6 +1,5 @@
 from course_chapters.ch08.exercises.shared import card_memory
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, rows
 from course_lib.estimate.units import GB
 
 CARD = Card(

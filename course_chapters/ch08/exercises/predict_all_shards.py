@@ -1,6 +1,5 @@
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import PREDICTION, Card, Worth
 from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import PREDICTION
 from course_lib.estimate.running_plan import BATCH
 from course_lib.estimate.units import GB, TFLOP
 

@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, ListOf, Rows, TupleOf, Word
+from course_grader.exercises import Anything, Card, ListOf, Rows, TupleOf, Word, Worth, rows
 
 CARD = Card(
     title="The plan that shards nothing",

@@ -1,8 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
+from course_grader.exercises import PREDICTION, Card, Worth
 
 
 def _vary_idle(draw: random.Random) -> Mapping[str, object]:

@@ -1,6 +1,5 @@
 from course_chapters.ch11.exercises.probes import merged
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf
+from course_grader.exercises import Anything, Card, DictOf, Worth
 
 CARD = Card(
     title="Merge attention over parts of the keys",

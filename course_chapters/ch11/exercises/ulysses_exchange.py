@@ -1,6 +1,5 @@
 from course_chapters.ch11.exercises.probes import exchanged
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, PerRank
+from course_grader.exercises import Anything, Card, DictOf, PerRank, Worth
 
 CARD = Card(
     title="From tokens to heads and back",

@@ -2,8 +2,7 @@ from collections.abc import Mapping
 
 from course_chapters.ch12.exercises.probes import parallel
 from course_chapters.ch12.exercises.shared import LAYER
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import PerRank
+from course_grader.exercises import Card, PerRank, Worth
 
 PLACES: Mapping[str, str] = {
     "blocks": "Each rank holds n = `len(experts)` experts: rank r has experts r·n to r·n + n − 1, in this order",

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows
+from course_grader.exercises import Card, Maybe, Number, Rows, Worth, rows
 
 RUNS = (  # gpus, tp, cp, pp, sequences, length, micro
     (8_192, 8, 4, 16, 512, 32_768, 2),

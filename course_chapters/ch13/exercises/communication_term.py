@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Rows
+from course_grader.exercises import Anything, Card, Rows, Worth, rows
 
 REDUCED: Mapping[str, str] = {
     "all-reduce": "one ring all-reduce of the gradients, once a step",

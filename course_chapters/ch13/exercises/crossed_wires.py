@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Maybe, Rows
+from course_grader.exercises import Anything, Card, Maybe, Rows, Worth, rows
 
 CARD = Card(
     title="Which wire does a group cross?",

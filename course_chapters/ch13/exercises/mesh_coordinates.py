@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Number, Rows
+from course_grader.exercises import Anything, Card, Number, Rows, Worth, rows
 
 FASTEST: Mapping[str, str] = {
     "last": 'The **last** axis changes fastest, as in `torch.distributed.init_device_mesh`: on the mesh {"dp": '

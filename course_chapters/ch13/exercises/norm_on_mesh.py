@@ -1,6 +1,5 @@
 from course_chapters.ch13.exercises.probes import mesh_run
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, PerRank
+from course_grader.exercises import Anything, Card, PerRank, Worth
 
 CARD = Card(
     title="One norm for any mesh",

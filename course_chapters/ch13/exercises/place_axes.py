@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, ListOf, Rows
+from course_grader.exercises import Anything, Card, ListOf, Rows, Worth, rows
 
 LEAST: Mapping[str, str] = {
     "seconds": "the least **seconds**: the sum over the axes of `sent[axis] / inside`, or `sent[axis] / across` for "

@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Rows
+from course_grader.exercises import Anything, Card, Rows, Worth, rows
 
 CARD = Card(
     title="Find the bugs: a calculator with five defects",

@@ -1,7 +1,5 @@
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Word, Worth, rows
 from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf, Word
 
 CARD = Card(
     title="Who slows everybody down?",

@@ -1,6 +1,5 @@
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, ListOf, Maybe, Number, PerRank, Worth
 from course_grader.exercises.drilling import pick
-from course_grader.exercises.result_schema import ListOf, Maybe, Number, PerRank
 from course_grader.exercises.snippets import functions
 
 CARD = Card(

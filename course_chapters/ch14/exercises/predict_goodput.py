@@ -1,9 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import PREDICTION, Anything, Card, Worth
 
 
 def _vary_goodput(draw: random.Random) -> Mapping[str, object]:

@@ -1,9 +1,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, Worth, rows
 from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
 
 COPIES: Mapping[str, str] = {
     "neither": 'A `"copy"` between host and device is neither computing nor communication: leave it out',

@@ -1,9 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, DictOf, Maybe, Rows, TupleOf
+from course_grader.exercises import Anything, Card, DictOf, Maybe, Rows, TupleOf, Worth, rows
 
 LINES: Mapping[str, str] = {
     "versions": "every rank has the same torch, NCCL and CUDA, to the last digit: `healthy`; otherwise `refuse`",

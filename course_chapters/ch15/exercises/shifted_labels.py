@@ -1,9 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Rows, Tensor, Word
+from course_grader.exercises import Card, ListOf, Rows, Tensor, Word, Worth, rows
 
 LABEL_WORDS: Mapping[str, str] = {
     "shape": "the three tensors have different shapes",

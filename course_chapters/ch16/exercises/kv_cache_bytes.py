@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth, rows
 
 _MODELS = (
     {"model": "Llama 3 8B", "layers": 32, "heads": 32, "kv": 8, "size": 128},

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth, rows
 
 TIMES: Mapping[str, str] = {
     "longer": "the longer of `read` and n · `each`, because reading the weights and computing overlap",

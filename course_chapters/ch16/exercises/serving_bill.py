@@ -1,7 +1,5 @@
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, Number, Rows, Worth, rows
 from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
 
 CARD = Card(
     title="The bill of a model",

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth, rows
 
 SENDS: Mapping[str, str] = {
     "overlaps": "A cache is sent while the next prompt is computed, so the longer of the two sets the pace.",

@@ -2,8 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch17.exercises.probes import planned
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, ListOf
+from course_grader.exercises import Anything, Card, ListOf, Worth
 from course_grader.exercises.snippets import folded
 from course_lib.operate.capstone.task import CHANGES
 

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, ListOf, Rows
+from course_grader.exercises import Anything, Card, ListOf, Rows, Worth, rows
 
 SHARING: Mapping[str, str] = {
     "in turn": "The axes communicate one after another, so a placement takes the **sum** of what they leave exposed",

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import DictOf, Maybe, Number, Rows, Word
+from course_grader.exercises import Card, DictOf, Maybe, Number, Rows, Word, Worth, rows
 
 STRATEGIES = ("dp", "fsdp", "tp", "pp", "cp")
 RESHARD: Mapping[str, str] = {

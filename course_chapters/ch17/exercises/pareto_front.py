@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, ListOf, Rows
+from course_grader.exercises import Anything, Card, ListOf, Rows, Worth, rows
 
 SPEED: Mapping[str, tuple[str, str]] = {
     "seconds": ("`seconds` of a step", "smaller is better in all of them"),

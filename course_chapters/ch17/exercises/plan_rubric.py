@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Rows, Word
+from course_grader.exercises import Card, ListOf, Rows, Word, Worth, rows
 from course_grader.exercises.snippets import folded
 
 LINES = ("degrees", "batch", "memory", "deadline", "budget", "claims", "waste", "reasons")

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Maybe, Rows
+from course_grader.exercises import Anything, Card, Maybe, Rows, Worth, rows
 
 RANKING: Mapping[str, str] = {
     "changes": "the one that survives the **most changes**; of those, the one whose worst ratio is smallest",

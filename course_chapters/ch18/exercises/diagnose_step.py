@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows, TupleOf, Word
+from course_grader.exercises import Card, Number, Rows, TupleOf, Word, Worth, rows
 from course_grader.exercises.snippets import functions
 
 CAUSES: Mapping[str, str] = {

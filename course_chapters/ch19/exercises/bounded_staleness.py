@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth, rows
 
 COUNTS: Mapping[str, str] = {
     "first": "`first`, the version that generated its first token",

@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import PerRank, Tensor
+from course_grader.exercises import Card, PerRank, Tensor, Worth
 from course_grader.exercises.snippets import functions
 
 WAYS = {

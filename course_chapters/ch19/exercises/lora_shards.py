@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows, Word
+from course_grader.exercises import Card, ListOf, Number, Rows, Word, Worth, rows
 from course_grader.exercises.snippets import functions
 
 CARD = Card(

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows, TupleOf
+from course_grader.exercises import Card, Number, Rows, TupleOf, Worth, rows
 
 TRAINS: Mapping[str, str] = {
     "elsewhere": "The trainer has GPUs of its own: while it trains, these GPUs are idle.",

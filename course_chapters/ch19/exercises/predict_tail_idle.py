@@ -1,7 +1,5 @@
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import PREDICTION, Anything, Card, Worth
 from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import PREDICTION
-from course_grader.exercises.result_schema import Anything
 
 CARD = Card(
     title="Prediction: how long do GPUs wait for the longest rollout?",

@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Tensor, TupleOf
+from course_grader.exercises import Card, Tensor, TupleOf, Worth
 from course_grader.exercises.snippets import functions
 
 GIVEN = """```python

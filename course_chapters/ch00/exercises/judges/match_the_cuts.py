@@ -2,8 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch00.exercises.match_the_cuts import PROPERTIES
-from course_grader.judging import Fault, Judging, Params, Worked, describe, verdict
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, verdict
 
 right = Worked("match-the-cuts")  # with the letters of the public form
 _THINK = {  # a question for a wrong communication

@@ -2,8 +2,7 @@ from typing import Any
 
 from course_chapters import course
 from course_chapters.ch00.exercises.numbers import ROUTES
-from course_grader.judging import Fault, Judging, Params, describe, lost, verdict
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, describe, lost, verdict
 
 COUNT = len(ROUTES)
 

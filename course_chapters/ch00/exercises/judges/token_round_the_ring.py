@@ -5,12 +5,10 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch00.exercises.judges.shared import ADVERSARIES
-from course_grader.judging import Fault, Judging, Params, oracle
-from course_grader.judging.cases import hidden, ranks_text, shown, under
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, hidden, oracle, ranks_text, shown, under
 from course_grader.judging.ranks import PerRank, over_ranks, tensors
 from course_grader.judging.tensors import coin_of, nbytes, same
 from course_grader.judging.traffic import off_the_ring, sent_again, too_few_bytes
-from course_grader.records import Case, Outcome
 
 
 def _stamps(

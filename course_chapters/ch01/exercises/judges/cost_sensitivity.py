@@ -1,10 +1,7 @@
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import Column, table
+from course_grader.judging import Case, Column, Judging, Params, Worked, shown, table
 from course_grader.judging.random_inputs import draw_rows, logarithmic, one_apart, plain, rounded, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import money_text, number_text
 
 right = Worked("cost-sensitivity")

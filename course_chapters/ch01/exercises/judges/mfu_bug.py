@@ -1,10 +1,7 @@
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, draw_rows, logarithmic, one_apart, plain, shown, unseen
 from course_grader.judging.per_row import Column, gpus_text, table
-from course_grader.judging.random_inputs import draw_rows, logarithmic, one_apart, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import HOUR, number_text
 
 right = Worked("mfu-bug")

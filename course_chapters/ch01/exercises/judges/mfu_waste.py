@@ -4,10 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from course_grader.exercises.result_schema import DictOf, Maybe, Number, TupleOf
-from course_grader.judging import Judging, Params, Worked, lost
-from course_grader.judging.per_row import Column, table
+from course_grader.judging import Case, Column, Judging, Outcome, Params, Verdict, Worked, lost, table
 from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
-from course_grader.records import Case, Outcome, Verdict
 
 _PAIR = TupleOf({"lost": Maybe(Number("US dollars")), "more": Maybe(Number())})
 right = Worked("mfu-waste")

@@ -1,10 +1,7 @@
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, log_uniform, one_apart, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, gpus_text, shares, table
-from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text, number_text
 

@@ -1,8 +1,6 @@
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, Column, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Worked, shown, table
 from course_grader.judging.random_inputs import (
     draw_rows,
     logarithmic,
@@ -12,7 +10,6 @@ from course_grader.judging.random_inputs import (
     safely_off_whole,
     unseen,
 )
-from course_grader.records import Case
 from course_lib.estimate import facts
 from course_lib.estimate.units import number_text
 

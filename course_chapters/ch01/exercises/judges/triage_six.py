@@ -2,10 +2,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, lost, verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, first, lost, verdict
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 from course_lib.estimate.units import DAY, number_text
 

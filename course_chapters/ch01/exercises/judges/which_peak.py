@@ -3,10 +3,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, log_uniform, one_apart, plain, unseen
 from course_grader.judging.per_row import Column, table
-from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 
 right = Worked("which-peak")

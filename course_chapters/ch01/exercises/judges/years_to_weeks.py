@@ -2,10 +2,8 @@ import math
 import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, log_uniform, one_apart, plain, unseen
 from course_grader.judging.per_row import EXACT, Column, gpus_text, table
-from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import WEEK, number_text
 
 _OUT_OF_REACH = "the part that never gets shorter already takes too long, so no number of GPUs is enough; return None"

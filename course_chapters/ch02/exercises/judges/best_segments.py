@@ -2,11 +2,8 @@ import random
 from collections.abc import Sequence
 
 from course_chapters.ch02.exercises.best_segments import MIB, uneven
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, verdict
-from course_grader.judging.cases import shown
-from course_grader.judging.mistakes import WHOLE, Wrong
+from course_grader.judging import WHOLE, Fault, Judging, Params, Worked, Wrong, describe, first, shown, unseen, verdict
 from course_grader.judging.per_row import EXACT, Column, shares, table
-from course_grader.judging.random_inputs import unseen
 from course_grader.records import Case, Outcome, Verdict
 
 Sizes = Sequence[int]

@@ -6,11 +6,9 @@ from typing import Any
 from torch import Tensor
 
 from course_chapters.ch02.exercises.probes import loss_inputs
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, Wrong, verdict
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import RELATIVE, close, kind_text, same, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import KiB
 
 Spec = Mapping[str, Any]

@@ -1,11 +1,8 @@
 import random
 
 from course_chapters.ch02.exercises.shared import shape_of
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, one_apart, shown, unseen
 from course_grader.judging.per_row import EXACT, Breakdown, shares, table
-from course_grader.judging.random_inputs import one_apart, unseen
-from course_grader.records import Case
 
 right = Worked("count-parameters")
 

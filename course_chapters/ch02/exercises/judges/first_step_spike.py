@@ -2,9 +2,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from course_chapters.ch02.exercises.first_step_spike import PHASES
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, near, verdict
-from course_grader.judging.cases import shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Fault, Judging, Params, Worked, Wrong, describe, first, near, shown, verdict
 from course_grader.judging.per_row import CLOSE, Series, shares, table
 from course_grader.judging.random_inputs import draw_rows, one_apart, rounded, unseen
 from course_grader.records import Case, Outcome, Verdict

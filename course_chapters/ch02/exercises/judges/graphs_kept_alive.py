@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from course_grader.exercises.values import near
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, first, judged, number_fault, verdict
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, Wrong, first, judged, number_fault, verdict
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import close, tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import KiB

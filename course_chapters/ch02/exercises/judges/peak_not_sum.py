@@ -4,11 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from course_chapters.ch02.exercises.peak_not_sum import KINDS, as_events, event, training_log
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, Word, one_verdict, table
-from course_grader.judging.random_inputs import plain, unseen
-from course_grader.records import Case
 
 Log = Sequence[Mapping[str, Any]]
 right = Worked("peak-not-sum")

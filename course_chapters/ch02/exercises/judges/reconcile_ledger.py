@@ -3,11 +3,8 @@ from functools import cache
 from typing import Any
 
 from course_chapters.ch02.exercises.block import GROUPS, saved_rows
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, one_apart, shown, unseen
 from course_grader.judging.per_row import EXACT, Breakdown, Column, shares, table
-from course_grader.judging.random_inputs import one_apart, unseen
-from course_grader.records import Case
 
 right = Worked("reconcile-ledger")
 

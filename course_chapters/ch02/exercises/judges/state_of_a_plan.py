@@ -3,11 +3,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch02.exercises.state_of_a_plan import MOMENTS, TYPE_BYTES, plan
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, draw_rows, log_uniform, one_apart, shown, unseen
 from course_grader.judging.per_row import CLOSE, Breakdown, Column, shares, table
-from course_grader.judging.random_inputs import draw_rows, log_uniform, one_apart, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import bytes_text, number_text
 
 right = Worked("state-of-a-plan")

@@ -9,9 +9,7 @@ from torch import Tensor
 
 from course_chapters.ch02.exercises.probes import pass_bytes, plain_call
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, first, judged, verdict
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, Wrong, first, hidden, judged, shown, verdict
 from course_grader.judging.tensors import all_close, close, tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import KiB

@@ -2,11 +2,8 @@ import random
 from collections.abc import Sequence
 
 from course_chapters.ch03.exercises.alpha_beta_regimes import points
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, generality, log_uniform, one_apart, shown, unseen
 from course_grader.judging.per_row import Column, one_verdict, shares, table
-from course_grader.judging.random_inputs import generality, log_uniform, one_apart, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import GB, bytes_text, duration_text, number_text
 
 Way = Sequence[float]  # α in seconds, β in bytes/s

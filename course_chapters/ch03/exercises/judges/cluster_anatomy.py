@@ -1,11 +1,8 @@
 import random
 
 from course_chapters.ch03.exercises.judges.shared import PEAKS
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, each_changed, plain, shown, unseen
 from course_grader.judging.per_row import CLOSE, EXACT, Series, shares, table
-from course_grader.judging.random_inputs import each_changed, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import GB, bytes_text, flops_text
 
 right = Worked("cluster-anatomy")

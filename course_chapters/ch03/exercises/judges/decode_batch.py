@@ -1,11 +1,8 @@
 import random
 
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import Column, one_verdict, shares, table
+from course_grader.judging import Case, Column, Judging, Params, Worked, one_verdict, shares, shown, table
 from course_grader.judging.random_inputs import generality, log_uniform, one_apart, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import GB, TFLOP, bytes_text, number_text
 
 right = Worked("decode-batch")

@@ -4,10 +4,7 @@ from typing import Any
 
 from course_chapters.ch03.exercises.fit_roofs import bench
 from course_chapters.ch03.exercises.shared import CHIPS
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.per_row import Column, shares, table
-from course_grader.judging.random_inputs import generality, plain
-from course_grader.records import Case
+from course_grader.judging import Case, Column, Judging, Params, Worked, generality, plain, shares, table
 from course_lib.estimate.units import TFLOP, number_text
 
 Runs = Sequence[Mapping[str, Any]]

@@ -1,10 +1,6 @@
 import random
 
-from course_grader.judging import Judging, Params
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import Column, shares, table
-from course_grader.judging.random_inputs import generality, log_uniform, plain
-from course_grader.records import Case
+from course_grader.judging import Case, Column, Judging, Params, generality, log_uniform, plain, shares, shown, table
 
 
 def _device(rng: random.Random) -> dict[str, object]:

@@ -2,11 +2,8 @@ import random
 from collections.abc import Sequence
 
 from course_chapters.ch03.exercises.hierarchical_bandwidth import level, sheet_levels
-from course_grader.judging import Fault, Judging, Params, Worked, near
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Fault, Judging, Params, Worked, near, shown, unseen
 from course_grader.judging.per_row import CLOSE, Column, Series, shares, table
-from course_grader.judging.random_inputs import unseen
-from course_grader.records import Case
 from course_lib.estimate.units import GB, number_text
 
 right = Worked("hierarchical-bandwidth")

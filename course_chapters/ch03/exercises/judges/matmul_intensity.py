@@ -1,11 +1,8 @@
 import random
 
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, draw_rows, one_apart, plain, shown, unseen
 from course_grader.judging.per_row import Column, shares, table
-from course_grader.judging.random_inputs import draw_rows, one_apart, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import bytes_text, flops_text
 
 _READS = {False: "", True: ", reads only"}  # by `reads_only`

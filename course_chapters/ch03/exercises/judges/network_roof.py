@@ -3,10 +3,7 @@ from typing import Any
 
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS
 from course_chapters.ch03.exercises.network_roof import twelve
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.per_row import Column, Word, table
-from course_grader.judging.random_inputs import generality, log_uniform, one_apart
-from course_grader.records import Case
+from course_grader.judging import Case, Column, Judging, Params, Word, Worked, generality, log_uniform, one_apart, table
 from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text, flops_text
 

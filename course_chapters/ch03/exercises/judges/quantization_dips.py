@@ -1,12 +1,8 @@
 import random
 from collections.abc import Sequence
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.mistakes import WHOLE, Wrong
+from course_grader.judging import WHOLE, Case, Judging, Params, Worked, Wrong, draw_rows, one_apart, shown, unseen
 from course_grader.judging.per_row import Column, Series, shares, table
-from course_grader.judging.random_inputs import draw_rows, one_apart, unseen
-from course_grader.records import Case
 
 right = Worked("quantization-dips")
 

@@ -1,11 +1,7 @@
 import math
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, Column, shares, table
-from course_grader.judging.random_inputs import one_apart, unseen
-from course_grader.records import Case
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Worked, one_apart, shares, shown, table, unseen
 
 right = Worked("tiled-intensity")
 

@@ -1,10 +1,7 @@
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, draw_rows, each_changed, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, shares, table
-from course_grader.judging.random_inputs import draw_rows, each_changed, plain, unseen
-from course_grader.records import Case
 
 SEQUENCES, ACCUMULATED, RANKS, LENGTHS = (1, 2, 3, 4, 8), (2, 3, 4, 8, 16), (1, 2, 8, 24, 64, 128), (1024, 2048, 8192)
 right = Worked("batch-in-tokens")

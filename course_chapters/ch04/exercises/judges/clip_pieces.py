@@ -7,11 +7,9 @@ import torch
 from torch import Tensor
 
 from course_grader.exercises.values import describe, is_number, near
-from course_grader.judging import Fault, Judging, Params, Worked, first, verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, first, verdict
 from course_grader.judging.cases import hidden, ranks_text, shown
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import coin_of, normal, same_tensors, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 Shards = Sequence[dict[str, Tensor]]
 # PyTorch adds 1e-6 to the norm.

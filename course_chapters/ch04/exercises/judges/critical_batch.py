@@ -2,11 +2,8 @@ import random
 from collections.abc import Sequence
 
 from course_chapters.ch04.exercises.judges.shared import places
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, each_changed, log_uniform, plain, shown, unseen
 from course_grader.judging.per_row import shares, table
-from course_grader.judging.random_inputs import each_changed, log_uniform, plain, unseen
-from course_grader.records import Case
 
 Runs = tuple[Sequence[float], Sequence[float]]
 right = Worked("critical-batch")

@@ -3,11 +3,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from course_chapters.ch04.exercises.judges.shared import places
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import shares, table
+from course_grader.judging import Case, Judging, Params, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, log_uniform, logarithmic, plain, unseen
-from course_grader.records import Case
 
 Points = tuple[list[float], list[float]]
 PERCENT = 0.01

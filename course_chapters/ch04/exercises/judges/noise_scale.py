@@ -2,11 +2,7 @@ import random
 from collections.abc import Sequence
 
 from course_chapters.ch04.exercises.judges.shared import places
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import FINE, shares, table
-from course_grader.judging.random_inputs import each_changed, plain, unseen
-from course_grader.records import Case
+from course_grader.judging import FINE, Case, Judging, Params, Worked, each_changed, plain, shares, shown, table, unseen
 from course_lib.messages import count_text
 
 Row = tuple[Sequence[float], Sequence[float], int, int]

@@ -4,13 +4,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, verdict
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, rows_fault, shown, verdict
 from course_grader.judging.mistakes import WHOLE, Wrong
-from course_grader.judging.per_row import rows_fault
 from course_grader.judging.random_inputs import generality, unseen
 from course_grader.judging.tensors import kind_fault
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("pack-documents")
 

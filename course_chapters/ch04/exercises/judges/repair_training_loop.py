@@ -8,12 +8,9 @@ from torch import Tensor
 
 from course_chapters.ch04.exercises.probes import setting, trained
 from course_grader.exercises.values import describe, is_number, near
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.shipped import answers
 from course_grader.judging.tensors import all_close, squares, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 REL = 1e-5  # PyTorch adds 1e-6 to the norm when it clips, and an answer need not
 right = Worked("repair-training-loop")

@@ -2,11 +2,8 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, FINE, Column, shares, table
-from course_grader.judging.random_inputs import plain, unseen
-from course_grader.records import Case
 
 right = Worked("seconds-to-a-loss")
 SECONDS = Column(

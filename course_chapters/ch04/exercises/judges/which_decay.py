@@ -3,9 +3,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_chapters.ch04.exercises.which_decay import DECAYS
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, hidden, judged, shown
 
 
 def box(rng: random.Random, kind: str, **more: Any) -> dict[str, object]:

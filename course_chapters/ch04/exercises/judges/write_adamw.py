@@ -6,11 +6,8 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch04.exercises.probes import gradients_of
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import nbytes, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 SMALL = 128  # bytes that a state may hold besides its moments: counters
 TIGHT = {torch.float64: 1e-11, torch.float32: 1e-5}  # of a parameter's largest number, or of 1

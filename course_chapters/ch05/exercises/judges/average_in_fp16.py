@@ -5,10 +5,8 @@ import torch
 from torch import Tensor
 
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, ranks_text, shown
+from course_grader.judging import Case, Fault, Judging, Params, hidden, judged, ranks_text, shown
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case
 
 
 def _average_cases(params: Params, rng: random.Random) -> list[Case]:

@@ -5,11 +5,8 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Params, Worked, Wrong, describe, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case
 
 LARGEST = 448.0  # of E4M3
 RELATIVE, ABSOLUTE = 2.0**-4, 2.0**-10  # half the spacing of E4M3: of a normal number, and among the subnormal ones

@@ -3,10 +3,8 @@ from typing import Any
 
 import torch
 
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
-from course_grader.records import Case
 
 
 def _decay_cases(params: Params, rng: random.Random) -> list[Case]:

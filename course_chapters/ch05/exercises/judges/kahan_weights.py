@@ -5,10 +5,8 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED
-from course_grader.judging import Fault, Judging, Params, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, describe, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case
 
 COARSE = 2.0**-7  # of the sum of the updates: each of them is within a rounding of bf16
 FINE = 2.0**-16  # of the largest weight, for each step: what bf16 cannot hold of a loss

@@ -7,10 +7,9 @@ from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED, RESCALED
 from course_grader.exercises.values import is_number
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.messages import count_text
 
 right = Worked("loss-scaler")

@@ -1,10 +1,8 @@
 import math
 import random
 
-from course_grader.judging import Judging, Params, Worked
+from course_grader.judging import Case, Judging, Params, Worked, each_changed, generality, plain
 from course_grader.judging.per_row import EXACT, Column, one_verdict, table
-from course_grader.judging.random_inputs import each_changed, generality, plain
-from course_grader.records import Case
 
 right = Worked("lost-update")
 

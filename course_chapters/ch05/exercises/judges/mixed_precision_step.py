@@ -5,10 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, Worked, describe, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
-from course_grader.records import Case
 
 right = Worked("mixed-precision-step")
 

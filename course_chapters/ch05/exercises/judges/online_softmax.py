@@ -7,10 +7,8 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import KEPT
-from course_grader.judging import Fault, Judging, Params, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, describe, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
-from course_grader.records import Case
 
 
 def _softmax_cases(params: Params, rng: random.Random) -> list[Case]:

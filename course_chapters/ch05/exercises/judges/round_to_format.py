@@ -6,10 +6,8 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, Worked, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case
 
 right = Worked("round-to-format")
 

@@ -8,11 +8,8 @@ from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED
 from course_chapters.ch05.exercises.stochastic_rounding import DROPPED
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import first_of
+from course_grader.judging import Case, Fault, Judging, Params, first_of, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case
 
 
 def bits_of(x: Tensor) -> Tensor:

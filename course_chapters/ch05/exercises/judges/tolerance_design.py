@@ -7,10 +7,8 @@ import torch
 from torch import Tensor
 
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Fault, Judging, Params, describe, judged
-from course_grader.judging.cases import hidden
+from course_grader.judging import Case, Fault, Judging, Params, describe, hidden, judged
 from course_grader.judging.tensors import coin_of
-from course_grader.records import Case
 
 ROUNDOFF = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}

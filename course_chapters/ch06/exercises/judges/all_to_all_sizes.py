@@ -4,13 +4,11 @@ from typing import Any
 
 import torch
 
-from course_grader.judging import Fault, Judging, Params, judged, ranks
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Wrong, judged, ranks
 from course_grader.judging.cases import hidden, ranks_text, shown, under
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import moved_early, secret
 from course_grader.judging.tensors import coin_of, nbytes, same
 from course_grader.judging.traffic import Meter, partners, ready_made, too_few_bytes, too_long
-from course_grader.records import Case, Outcome, Verdict
 
 COUNT = 8  # bytes in which a rank may tell another how many numbers follow
 

@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Worked, Wrong, judged
 
 right = Worked("alpha-beta-fit")
 

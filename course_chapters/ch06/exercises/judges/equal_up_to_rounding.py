@@ -6,10 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, describe, judged
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Fault, Judging, Params, describe, judged, shown
 from course_grader.judging.tensors import coin_of
-from course_grader.records import Case
 
 
 def ring_order(inputs: Sequence[Tensor]) -> Tensor:

@@ -4,12 +4,11 @@ import torch
 
 from course_chapters.ch06.exercises.judges.shared import ADVERSE
 from course_grader.exercises.layouts import COLUMNS
-from course_grader.judging import Fault, Judging, Params, judged, traffic
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, judged, traffic
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import PerRank, layouts, secret, sum_fault, tensors, world
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import Meter, ready_made, too_few_bytes, too_many_bytes
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.messages import count_text
 
 

@@ -4,12 +4,10 @@ from typing import Any
 import torch
 
 from course_chapters.ch06.exercises.judges.shared import ADVERSE
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, hidden, judged, shown
 from course_grader.judging.ranks import secret, sum_fault
 from course_grader.judging.tensors import coin_of, nbytes
 from course_grader.judging.traffic import Meter, ready_made, too_few_bytes, too_many_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 
 def node_of(rank: int, n: int, per_node: int, placement: str) -> int:

@@ -3,9 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 from course_chapters.ch06.exercises.name_the_algorithm import ALGORITHMS
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Wrong, judged
 from course_lib.cluster.collective import chunk_sizes
 
 Matrix = list[list[int]]

@@ -4,12 +4,11 @@ import torch
 from torch import Tensor
 
 from course_grader.exercises.layouts import SECOND
-from course_grader.judging import Fault, Judging, Params, first, judged, ranks
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, first, judged, ranks
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import secret, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes
 from course_grader.judging.traffic import Meter, off_the_ring, ready_made, too_few_bytes, too_long, too_many_bytes
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.messages import count_text
 
 

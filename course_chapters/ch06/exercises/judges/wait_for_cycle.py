@@ -2,9 +2,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Worked, Wrong, judged
 
 right = Worked("wait-for-cycle")
 Entry = tuple[float, int, str, Any]

@@ -4,12 +4,10 @@ from typing import Any
 import torch
 
 from course_chapters.ch07.exercises.judges.ranks import bytes_fault
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, judged, shown, under
 from course_grader.judging.gradients import gradients_fault, scaled
 from course_grader.judging.ranks import UNKIND, PerRank
 from course_grader.judging.tensors import coin_of
-from course_grader.records import Case, Outcome, Verdict
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:

@@ -1,10 +1,6 @@
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden
-from course_grader.judging.per_row import EXACT, FINE, Column, gpus_text, table
-from course_grader.judging.random_inputs import plain
-from course_grader.records import Case
+from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Worked, gpus_text, hidden, plain, table
 from course_lib.estimate.units import GB, TFLOP, bytes_text
 
 right = Worked("break-even")

@@ -10,10 +10,8 @@ from course_chapters.ch07.exercises.judges.hooks import (
     trained_model,
     verdicts_of,
 )
-from course_grader.judging import Judging, Params
-from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, hidden, shown, under
 from course_grader.judging.ranks import UNKIND
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.parallel.data import buckets_of
 
 BIG = WIDE * WIDE * 4

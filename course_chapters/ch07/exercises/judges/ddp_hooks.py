@@ -1,10 +1,8 @@
 import random
 
 from course_chapters.ch07.exercises.judges.hooks import MANY, MIXED, STEPS, data_of, timed, trained_model, verdicts_of
-from course_grader.judging import Judging, Params
-from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, hidden, shown, under
 from course_grader.judging.ranks import UNKIND
-from course_grader.records import Case, Outcome, Verdict
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:

@@ -18,13 +18,11 @@ from course_chapters.ch07.exercises.judges.ranks import (
     overlap_fault,
     steps_fault,
 )
-from course_grader.judging import Fault, Params, describe, first, judged
-from course_grader.judging.cases import hidden
+from course_grader.judging import Case, Fault, Outcome, Params, Verdict, describe, first, hidden, judged
 from course_grader.judging.gradients import Tensors
 from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.worked import once_a_case
-from course_grader.records import Case, Outcome, Verdict
 
 RATE = 0.1  # learning rate of the probe
 # Of the timed run, in which reducing a layer's gradients takes less time than computing it:

@@ -5,8 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, is_number, judged, near
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Worked, describe, hidden, is_number, judged, near, shown
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import PerRank
 from course_grader.records import Case, Outcome, Verdict

@@ -5,12 +5,10 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch07.exercises.judges.ranks import bytes_fault, graphs_fault, messages_fault, steps_fault
-from course_grader.judging import Fault, Judging, Params, Worked, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, first, hidden, judged, shown
 from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import Meter
-from course_grader.records import Case, Outcome, Verdict
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:

@@ -4,8 +4,7 @@ from itertools import chain
 from typing import Any
 
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, describe, verdict
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, describe, verdict
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:

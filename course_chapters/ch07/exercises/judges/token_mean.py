@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch07.exercises.judges.ranks import bytes_fault, graphs_fault
-from course_grader.judging import Fault, Judging, Params, Worked, describe, is_number, judged, near
+from course_grader.judging import Fault, Judging, Params, Worked, Wrong, describe, is_number, judged, near
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.gradients import gradients_fault
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import UNKIND, PerRank
 from course_grader.judging.tensors import coin_of
 from course_grader.records import Case, Outcome, Verdict

@@ -6,13 +6,11 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch07.exercises.judges.ranks import bytes_fault
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged, near
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, describe, judged, near
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.gradients import gradients_fault
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import UNKIND, PerRank
 from course_grader.judging.tensors import coin_of
-from course_grader.records import Case, Outcome, Verdict
 
 TRAIN_RATES = (0.1, 0.2, 0.3)
 

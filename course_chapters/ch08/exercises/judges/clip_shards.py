@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch08.exercises.judges.parts import stretch
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, is_number, judged
+from course_grader.judging import Fault, Judging, Params, Worked, Wrong, describe, first, is_number, judged
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.gradients import gradients_fault, in_flight
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import LATE, PerRank
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import Meter, too_few_bytes

@@ -3,11 +3,9 @@ from itertools import islice
 from typing import Any
 
 from course_chapters.ch08.exercises.hsdp_group import PER_NODE
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
 from course_grader.judging.random_inputs import draw_rows, generality, plain
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import BILLION, GB, US
 
 USUAL = (70, 180, 405)  # billion parameters of models that do not fit in one node

@@ -9,12 +9,10 @@ from torch.nn import functional
 
 from course_chapters.ch08.exercises.probes import WEIGHED
 from course_chapters.ch08.exercises.work import STATE, tied_model
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, is_number, oracle
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Weighed, Worked, is_number, oracle, shown
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import on_ranks
 from course_grader.judging.tensors import coin_of
-from course_grader.records import Case, Outcome
 from course_lib.model.modules import gradient
 
 right = Worked("loss-stands-still")

@@ -3,10 +3,8 @@ from random import Random
 from typing import Any
 
 from course_chapters.ch08.exercises.more_gpus_same_memory import CAUSES
-from course_grader.judging import Fault, Judging, Params, oracle
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, hidden, oracle, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
-from course_grader.records import Case, Outcome
 from course_lib.estimate import memory
 from course_lib.parallel.sharding import gathered_peak
 

@@ -1,10 +1,6 @@
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import FINE, Column, one_verdict, table
-from course_grader.judging.random_inputs import generality
-from course_grader.records import Case
+from course_grader.judging import FINE, Case, Column, Judging, Params, Worked, generality, one_verdict, shown, table
 from course_lib.estimate.units import BILLION, GB, TFLOP
 
 right = Worked("offload-boundary")

@@ -8,14 +8,12 @@ from torch import Tensor
 
 from course_chapters.ch08.exercises.probes import WEIGHED
 from course_chapters.ch08.exercises.work import STATE, Weights
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, hidden, judged, shown
 from course_grader.judging.gradients import alike, gradients_fault
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import LATE, STREAM_LATE, on_ranks
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import Meter
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("own-and-tell")
 NOTHING_SENT: Fault = "nothing-sent", "No byte was sent: every rank steps everything and keeps all of the state."

@@ -1,11 +1,8 @@
 import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, draw_rows, generality, plain, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
-from course_grader.judging.random_inputs import draw_rows, generality, plain
-from course_grader.records import Case
 from course_lib.estimate.units import GB, TFLOP
 
 right = Worked("prefetch-depth")

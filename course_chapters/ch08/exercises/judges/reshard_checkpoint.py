@@ -7,12 +7,11 @@ from torch import Tensor
 
 from course_chapters.ch08.exercises.judges.parts import parts_of, stretch
 from course_chapters.ch08.exercises.probes import WEIGHED
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, judged, verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, judged, verdict
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks, over_ranks, secret
 from course_grader.judging.tensors import coin_of, same_data
 from course_grader.judging.traffic import Meter
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("reshard-checkpoint")
 WIDE = 4  # bytes of an element in the cases whose memory counts

@@ -4,11 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch08.exercises.zero_state import BUCKETS
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, draw_rows, generality, plain, safely_off_whole, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
-from course_grader.judging.random_inputs import draw_rows, generality, plain, safely_off_whole
-from course_grader.records import Case
 from course_lib.estimate.memory import CONVENTIONS
 from course_lib.estimate.units import BILLION, GB
 

@@ -6,11 +6,9 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch09.exercises.probes import WEIGHED
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, hidden, judged, shown
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import coin_of, same, same_data, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 SHARDS = ("column", "row")
 right = Worked("column-and-row")

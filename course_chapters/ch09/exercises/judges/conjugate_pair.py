@@ -6,12 +6,9 @@ import torch
 
 from course_chapters.ch09.exercises.judges.regions import Result, over_ranks, ring_bytes, traffic, within
 from course_chapters.ch09.exercises.probes import FORWARD, TURNED
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 COPY, SUM = 0, 1
 NAMES = ("copy_in", "sum_out")

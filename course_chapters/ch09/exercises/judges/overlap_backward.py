@@ -1,12 +1,11 @@
 import random
 
 from course_chapters.ch09.exercises.judges.regions import Result, over_ranks, ring_bytes, touched, traffic, within
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, first, judged
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.ranks import LATE, STREAM_LATE, PerRank
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 from course_grader.judging.traffic import Meter
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.cluster import Topology
 
 LINK = Topology().levels[0]

@@ -6,10 +6,8 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch09.exercises.probes import REFUSED
-from course_grader.judging import Fault, Judging, Params, Worked, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, first, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 SHARD, MERGE = 0, 1
 right = Worked("packed-shards")

@@ -4,11 +4,9 @@ from typing import Any
 import torch
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Fault, Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, hidden, shown
 from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import Meter
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("parallel-attention")
 

@@ -9,11 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from course_grader.judging import Fault, first, judged, verdict
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Verdict, Wrong, first, judged, verdict
 from course_grader.judging.tensors import nbytes, tensor_fault
 from course_grader.judging.traffic import Meter
-from course_grader.records import Case, Verdict
 
 Result = Mapping[str, Any]  # what one rank's passes gave: y, grads by input, names of the inputs that were touched
 

@@ -4,10 +4,8 @@ from typing import Any
 import torch
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, shown
 from course_grader.judging.tensors import coin_of, normal
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("row-bias")
 

@@ -2,9 +2,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, hidden, judged, shown
 
 DRAWN = 6
 

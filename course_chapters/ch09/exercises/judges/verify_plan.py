@@ -3,10 +3,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, describe, first, judged
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("verify-plan")
 

@@ -6,11 +6,10 @@ import torch
 from course_chapters.ch09.exercises.judges import regions
 from course_chapters.ch09.exercises.judges.regions import Result
 from course_chapters.ch09.exercises.probes import LARGE_LOSS, MEASURED, WEIGHED
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, is_number, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, is_number, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import close, coin_of, normal
 from course_grader.judging.traffic import Meter
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("vocab-cross-entropy")
 

@@ -1,9 +1,7 @@
 import random
 
 from course_chapters.ch10.exercises.judges.schedules import runnable
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, hidden, judged, shown
 from course_lib.parallel.schedules import Schedule, peak_activations
 from course_lib.parallel.timeline import Durations, play
 

@@ -3,9 +3,8 @@ import random
 from course_chapters.ch10.exercises.judges.models import SAMPLES, SECONDS, WIDTH, gradients_fault, model_cases
 from course_chapters.ch10.exercises.judges.shared import traffic_fault
 from course_chapters.ch10.exercises.shared import WORK
-from course_grader.judging import Fault, Judging, Params, Weighed, oracle
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Weighed, oracle
 from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE, STREAM, STREAM_LATE
-from course_grader.records import Case, Outcome
 
 SLACK = 1.2  # over the time that 1F1B takes where messages take none
 ACTIVATIONS = 20_000_000  # bytes that a micro-batch leaves behind where the operating system counts

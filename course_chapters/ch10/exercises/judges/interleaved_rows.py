@@ -1,10 +1,7 @@
 import random
 
 from course_chapters.ch10.exercises.judges.schedules import longer, runnable
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Wrong, hidden, judged, shown
 from course_lib.estimate.units import count_text
 from course_lib.parallel.schedules import Schedule, looped, peak_activations
 from course_lib.parallel.timeline import Durations

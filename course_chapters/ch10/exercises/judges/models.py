@@ -8,11 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Params
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Fault, Outcome, Params, shown
 from course_grader.judging.ranks import moved_early
 from course_grader.judging.tensors import coin_of, kind_fault, normal
-from course_grader.records import Case, Outcome
 from course_lib.model.modules import gradient
 
 WIDTH, SAMPLES = 5, 3

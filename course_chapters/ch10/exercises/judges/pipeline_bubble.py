@@ -1,9 +1,6 @@
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.per_row import EXACT, Column, one_verdict, table
-from course_grader.records import Case
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Worked, hidden, one_verdict, shown, table
 from course_lib.estimate.units import count_text
 
 right = Worked("pipeline-bubble")

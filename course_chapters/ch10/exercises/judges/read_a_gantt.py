@@ -2,9 +2,7 @@ import random
 from typing import Any
 
 from course_chapters.ch10.exercises.read_a_gantt import NAMES
-from course_grader.judging import Fault, Judging, Params, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, hidden, oracle, shown
 from course_lib.parallel.schedules import breadth_first, gpipe, interleaved, naive, one_f_one_b, zb_h1, zb_h2
 from course_lib.parallel.timeline import Durations, play
 

@@ -3,9 +3,8 @@ from itertools import zip_longest
 
 from course_chapters.ch10.exercises.judges.models import gradients_fault, model_cases
 from course_chapters.ch10.exercises.judges.shared import plain, shuffled, traffic_fault, whole
-from course_grader.judging import Fault, Judging, Params, oracle
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, oracle
 from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE
-from course_grader.records import Case, Outcome
 from course_lib.parallel.schedules import gpipe, interleaved, looped, naive, one_f_one_b, v_shaped, zb_v
 
 

@@ -3,9 +3,7 @@ from collections.abc import Sequence
 
 from course_chapters.ch10.exercises.judges.shared import Op, Rows, plain, shuffled, whole
 from course_chapters.ch10.exercises.schedule_validator import COMPLAINTS
-from course_grader.judging import Fault, Judging, Params, oracle
-from course_grader.judging.cases import shown
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, oracle, shown
 from course_lib.parallel.schedules import gpipe, naive, one_f_one_b, peak_activations, schedule_of, zb_h1
 
 

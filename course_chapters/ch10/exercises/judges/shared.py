@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from course_chapters.ch10.exercises.judges.models import SAMPLES, WIDTH
-from course_grader.judging import Fault, Params
+from course_grader.judging import Case, Fault, Outcome, Params
 from course_grader.judging.traffic import ready_made
-from course_grader.records import Case, Outcome
 from course_lib.parallel.schedules import Schedule
 
 Op = tuple[str, int, int]  # kind, stage, micro-batch

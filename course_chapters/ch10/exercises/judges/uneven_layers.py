@@ -2,10 +2,7 @@ import random
 from collections.abc import Sequence
 from itertools import accumulate, combinations, pairwise
 
-from course_grader.judging import Fault, Judging, Params, Worked, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, hidden, oracle, shown
 from course_lib.parallel.schedules import cut
 
 right = Worked("uneven-layers")

@@ -1,10 +1,7 @@
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, draw_rows, each_changed, generality, shown, unseen
 from course_grader.judging.per_row import CLOSE, Column, shares, table
-from course_grader.judging.random_inputs import draw_rows, each_changed, generality, unseen
-from course_grader.records import Case
 
 right = Worked("activation-shares")
 

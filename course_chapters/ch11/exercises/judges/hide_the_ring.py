@@ -1,9 +1,7 @@
 import math
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, Column, shares, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Worked, shares, shown, table
 from course_grader.judging.random_inputs import (
     draw_rows,
     each_changed,
@@ -12,7 +10,6 @@ from course_grader.judging.random_inputs import (
     safely_off_whole,
     unseen,
 )
-from course_grader.records import Case
 
 right = Worked("hide-the-ring")
 

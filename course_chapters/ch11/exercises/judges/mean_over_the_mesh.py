@@ -5,10 +5,8 @@ from typing import Any
 import torch
 
 from course_chapters.ch11.exercises.judges.shared import placed
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
-from course_grader.records import Case, Outcome
 
 right = Worked("mean-over-the-mesh")
 

@@ -6,10 +6,8 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch11.exercises.judges.shared import log_sum_fault, placed
-from course_grader.judging import Fault, Judging, Params, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, describe, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
-from course_grader.records import Case, Outcome
 
 Pair = tuple[Tensor, Tensor]
 ROUNDED = 2.0**-22  # of the largest log-sum: what a weight may be off because the total was rounded to fp32

@@ -2,11 +2,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, ranks_text, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, hidden, judged, ranks_text, shown
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome
 
 right = Worked("norm-gradients")
 

@@ -9,12 +9,9 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch11.exercises.probes import WEIGHED, mask
-from course_grader.judging import Weighed, Worked
-from course_grader.judging.cases import hidden
-from course_grader.judging.mistakes import Fault
+from course_grader.judging import Case, Fault, Outcome, Weighed, Worked, hidden
 from course_grader.judging.ranks import on_ranks
 from course_grader.judging.tensors import close, normal
-from course_grader.records import Case, Outcome
 
 Visible = Callable[[Tensor, Tensor], Tensor]
 

@@ -6,12 +6,11 @@ import torch
 from course_chapters.ch11.exercises.judges.reference import RANKS, block_bytes, cut, shards, touched, weighed
 from course_chapters.ch11.exercises.judges.shared import log_sum_fault, placed
 from course_chapters.ch11.exercises.probes import MEASURED
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, first, judged
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE, moved_early
 from course_grader.judging.tensors import coin_of, tensor_fault
 from course_grader.judging.traffic import off_the_ring, too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("ring-attention")
 

@@ -7,12 +7,11 @@ import torch
 from course_chapters.ch11.exercises.judges.reference import RANKS, Shards, block_bytes, cut, shards, touched, weighed
 from course_chapters.ch11.exercises.judges.shared import placed
 from course_chapters.ch11.exercises.probes import MEASURED
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, first, judged
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, moved_early
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("ring-backward")
 FLOOR = 0.05  # the least scale of a gradient that is a difference of larger terms

@@ -4,11 +4,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case, Outcome
 
 right = Worked("shifted-targets")
 

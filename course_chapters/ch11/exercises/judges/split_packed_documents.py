@@ -3,9 +3,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_chapters.ch11.exercises.judges.shared import once
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, hidden, judged, shown
 
 
 def _split_cases(params: Params, rng: random.Random) -> list[Case]:

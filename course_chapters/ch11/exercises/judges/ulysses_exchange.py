@@ -8,12 +8,11 @@ import torch
 from course_chapters.ch11.exercises.judges.reference import touched
 from course_chapters.ch11.exercises.probes import REFUSED
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, ranks_text, shown
 from course_grader.judging.ranks import over_ranks
 from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("ulysses-exchange")
 

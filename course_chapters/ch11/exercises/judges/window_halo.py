@@ -6,12 +6,11 @@ from typing import Any
 from torch import Tensor
 
 from course_chapters.ch11.exercises.judges.reference import touched
-from course_grader.judging import Fault, Judging, Params, Worked, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, first, judged
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, over_ranks
 from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("window-halo")
 

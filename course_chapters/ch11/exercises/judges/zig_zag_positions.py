@@ -5,11 +5,8 @@ from typing import Any
 import torch
 
 from course_chapters.ch11.exercises.judges.shared import once
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.per_row import FINE, Column
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("zig-zag-positions")
 RATIO = Column(part="imbalance", unit="times the mean", want=right[1], words=lambda parts: f"parts {parts}", rel=FINE)

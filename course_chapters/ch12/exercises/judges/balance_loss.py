@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import times_text
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong, first_of
+from course_grader.judging import Fault, Judging, Params, Worked, Wrong, describe, first_of, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, factor, kind_fault
 from course_grader.judging.traffic import too_few_bytes
 from course_grader.records import Case, Outcome, Verdict

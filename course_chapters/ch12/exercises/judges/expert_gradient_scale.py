@@ -7,12 +7,10 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import times_text
-from course_grader.judging import Fault, Judging, Params, Worked, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, first_of, judged
 from course_grader.judging.cases import hidden, ranks_text, shown
-from course_grader.judging.mistakes import Wrong, first_of
 from course_grader.judging.tensors import close, coin_of, factor, kind_fault
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("expert-gradient-scale")
 REL = 1e-5  # of the largest number: sums over a few ranks in fp32

@@ -6,11 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, ranks_text, shown
 from course_grader.judging.tensors import coin_of, squares
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("expert-norm")
 ONE_NUMBER = 20  # bytes that a rank may send: a ring reduces one float64 with less

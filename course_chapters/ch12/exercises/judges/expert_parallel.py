@@ -3,12 +3,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_chapters.ch12.exercises.judges.layer import choose, draw, layer_faults
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("expert-parallel")
 

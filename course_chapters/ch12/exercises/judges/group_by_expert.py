@@ -5,11 +5,8 @@ from typing import Any
 import torch
 
 from course_chapters.ch12.exercises.judges.layer import WIDTH, choose, draw, layer_faults
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import first_of
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, first_of, hidden, judged, shown
 from course_grader.judging.tensors import coin_of
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("group-by-expert")
 

@@ -6,12 +6,10 @@ from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import ids_fault, top
 from course_chapters.ch12.exercises.probes import CHANGED
-from course_grader.judging import Fault, Judging, Params, Worked, judged
+from course_grader.judging import EXACT, Case, Column, Fault, Judging, Outcome, Params, Verdict, Worked, judged, table
 from course_grader.judging.mistakes import first_of
-from course_grader.judging.per_row import EXACT, Column, table
 from course_grader.judging.random_inputs import each_changed, generality, plain
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("node-limited")
 

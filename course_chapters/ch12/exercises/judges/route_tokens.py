@@ -5,11 +5,8 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import ids_fault
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Params, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
-from course_grader.records import Case
 
 right = Worked("route-tokens")
 

@@ -1,11 +1,8 @@
 import random
 
 from course_chapters.ch13.exercises.batch_on_mesh import RUNS
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, each_changed, hidden, judged, shown
 from course_grader.judging.per_row import EXACT, Column
-from course_grader.judging.random_inputs import each_changed
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import count_text
 
 right = Worked("batch-on-mesh")

@@ -3,10 +3,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from course_chapters.ch13.exercises.probes import measured, why_invalid
-from course_grader.judging import Fault, Judging, Params, describe, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Wrong, describe, hidden, oracle, shown
 from course_lib.estimate.units import GB
 
 Layout = tuple[int, int, int, int]  # gpus, tp, pp, micro

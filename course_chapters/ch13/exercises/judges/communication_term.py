@@ -5,11 +5,7 @@ from functools import cache
 from typing import Any
 
 from course_chapters.ch09 import tensor_scaling
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.per_row import Breakdown
-from course_grader.judging.random_inputs import each_changed
+from course_grader.judging import Breakdown, Fault, Judging, Params, Worked, Wrong, each_changed, hidden, judged, shown
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 from course_lib.estimate.facts import collectives

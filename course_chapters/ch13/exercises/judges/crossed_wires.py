@@ -3,9 +3,7 @@ import random
 from collections.abc import Sequence
 
 from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, mesh_words, row_fault, strides
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, judged, shown
 
 Level = tuple[str, int]
 right = Worked("crossed-wires")

@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, mesh_words, row_fault
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, describe, hidden, oracle, shown
 
 right = Worked("mesh-coordinates")
 

@@ -7,12 +7,10 @@ import torch
 
 from course_chapters.ch13.exercises.judges.shared import refused
 from course_grader.exercises.result_schema import Number
-from course_grader.judging import Fault, Judging, Params, Worked, judged, near
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, hidden, judged, near, shown
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 Spec = tuple[tuple[int, ...], tuple[str, ...]]  # shape of a whole gradient, axes over which it is sharded
 right, coordinates = Worked("norm-on-mesh"), Worked("mesh-coordinates")[0]

@@ -5,10 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from course_chapters.ch13.exercises.judges.shared import Sizes, mesh
-from course_grader.judging import Fault, Judging, Params, describe, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Wrong, describe, hidden, oracle, shown
 from course_lib.estimate.units import GB
 
 Row = tuple[Sizes, Mapping[str, float], int, float, float]  # sizes, sent, per_server, inside, across

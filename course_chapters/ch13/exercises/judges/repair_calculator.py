@@ -2,11 +2,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.per_row import Breakdown
-from course_grader.judging.random_inputs import each_changed
-from course_grader.records import Case
+from course_grader.judging import Breakdown, Case, Judging, Params, Worked, each_changed, hidden, judged, shown
 from course_lib.estimate.units import BILLION
 
 Table = Mapping[str, Any]

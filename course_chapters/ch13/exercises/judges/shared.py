@@ -7,9 +7,7 @@ from typing import Any
 
 from course_chapters.ch13.exercises.probes import CHANGED
 from course_grader.exercises.result_schema import PerRank
-from course_grader.judging import Fault, describe, is_number
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Outcome, Wrong, describe, is_number
 
 Sizes = Mapping[str, int]
 NAMES = ("dp", "pp", "cp", "tp", "ep", "dp_replicate", "dp_shard", "x", "rows")

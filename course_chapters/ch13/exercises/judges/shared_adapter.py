@@ -1,10 +1,7 @@
 import random
 from collections.abc import Sequence
 
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.per_row import Series
-from course_grader.records import Case
+from course_grader.judging import Case, Judging, Params, Series, Worked, hidden, judged, shown
 from course_lib.estimate.units import GB
 
 right = Worked("shared-adapter")

@@ -4,12 +4,9 @@ import torch
 
 from course_chapters.ch13.exercises.judges.shared import refused
 from course_grader.exercises.result_schema import Tensor, TupleOf
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, not_like
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import count_text
 
 right = Worked("swapped-mesh")

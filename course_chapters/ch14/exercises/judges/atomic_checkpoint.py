@@ -3,9 +3,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch14.exercises.disk import OTHERS, ROUNDS, digest
-from course_grader.judging import Fault, Judging, Params, describe, is_number, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, describe, hidden, is_number, judged, shown
 
 SIZE, EXTRA = 400, 1000  # bytes of a checkpoint's data, and what its files may hold besides
 

@@ -1,9 +1,7 @@
 import random
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
-from course_grader.judging.cases import hidden, ranks_text, shown
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Worked, describe, hidden, oracle, ranks_text, shown
 
 right = Worked("exactly-once")
 

@@ -2,10 +2,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Worked, Wrong, describe, hidden, oracle, shown
 
 Table = Sequence[Sequence[float]]  # [step][rank]
 

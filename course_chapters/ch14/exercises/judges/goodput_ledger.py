@@ -1,11 +1,8 @@
 import random
 from collections.abc import Sequence
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, generality, shown
 from course_grader.judging.per_row import Breakdown, shares, table
-from course_grader.judging.random_inputs import generality
-from course_grader.records import Case, Outcome, Verdict
 
 Log = Sequence[tuple[float, str, int | None]]
 

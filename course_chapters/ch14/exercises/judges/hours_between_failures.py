@@ -1,10 +1,7 @@
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import FINE, Column, shares, table
+from course_grader.judging import FINE, Case, Column, Judging, Params, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, logarithmic, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import count_text
 
 right = Worked("hours-between-failures")

@@ -1,11 +1,8 @@
 import random
 from functools import cache
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, Column, shares, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, logarithmic, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import count_text
 
 right = Worked("how-many-spares")

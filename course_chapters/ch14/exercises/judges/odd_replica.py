@@ -4,12 +4,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle, ranks
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, describe, oracle, ranks
 from course_grader.judging.cases import hidden, shown, under
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome
 
 right = Worked("odd-replica")
 

@@ -3,9 +3,7 @@ from typing import Any
 
 import torch
 
-from course_grader.judging import Fault, Judging, Params, Worked, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Worked, hidden, oracle, shown
 
 right = Worked("snapshot-and-restore")
 

@@ -2,9 +2,7 @@ import math
 import random
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Worked, hidden, oracle, shown
 
 right = Worked("spike-guard")
 

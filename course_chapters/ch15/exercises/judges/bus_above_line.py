@@ -3,12 +3,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch15.exercises.bus_above_line import CAUSES
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Column, Judging, Params, Worked, generality, shown, table
 from course_grader.judging.diagnoses import Diagnosis
-from course_grader.judging.per_row import Column, table
-from course_grader.judging.random_inputs import generality
-from course_grader.records import Case
 from course_lib.cluster.collectives import bus_bandwidth
 from course_lib.estimate import facts
 from course_lib.estimate.facts import collectives as measured

@@ -3,11 +3,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from course_chapters.ch15.exercises.work import traces
-from course_grader.judging import Judging, Params, Worked, verdict
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, shown, verdict
 from course_grader.judging.per_row import Breakdown, rows_fault
 from course_grader.judging.random_inputs import draw_rows, generality
-from course_grader.records import Case, Outcome, Verdict
 
 Kernel = tuple[str, int, float, float]
 Row = tuple[Sequence[Kernel], float, float]  # kernels, begin and end of the step

@@ -5,11 +5,8 @@ from statistics import median
 from typing import Any
 
 from course_chapters.ch15.exercises.failure_zoo import ZOO_WORDS
-from course_grader.judging import Fault, Judging, Params, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import WHOLE, Case, Fault, Judging, Params, Wrong, describe, hidden, judged, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
-from course_grader.judging.mistakes import WHOLE, Wrong
-from course_grader.records import Case
 
 TORCH, OLD = "2.13.0", "2.4.0"
 FAILED, SIGKILL, SIGTERM = 3, -9, -15

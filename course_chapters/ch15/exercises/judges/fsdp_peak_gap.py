@@ -1,11 +1,8 @@
 import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Params, Worked, generality, hidden, shown
 from course_grader.judging.per_row import Breakdown, one_verdict, table
-from course_grader.judging.random_inputs import generality
-from course_grader.records import Case
 
 PEAK = Breakdown(
     part="peak",

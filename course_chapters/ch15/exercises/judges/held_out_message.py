@@ -6,10 +6,8 @@ from typing import Any
 
 from course_chapters.ch15.exercises.held_out_message import CARD, RATIOS
 from course_grader.exercises.values import is_number, times
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged, near
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import FINE, Fault, Judging, Params, Worked, describe, first, hidden, judged, near, shown
 from course_grader.judging.mistakes import Wrong
-from course_grader.judging.per_row import FINE
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import bytes_text
 from course_runs.reading import recorded

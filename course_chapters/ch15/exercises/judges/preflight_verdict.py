@@ -6,11 +6,8 @@ from functools import partial
 from typing import Any
 
 from course_chapters.ch15.exercises.preflight_verdict import CARD, LINES, RUNS, WORDS, limits_of
-from course_grader.judging import Fault, Judging, Params, Worked, first, verdict
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.per_row import Word
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Word, Worked, Wrong, first, verdict
 from course_grader.judging.random_inputs import generality
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 
 SLOWING = (0x8, 0x20, 0x40, 0x80)

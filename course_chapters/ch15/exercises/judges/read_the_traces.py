@@ -6,12 +6,10 @@ from typing import Any
 
 from course_chapters.ch15.exercises.judges import trainings
 from course_chapters.ch15.exercises.judges.trainings import RESUMED, SEEDS, TRACES, shipped
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, describe, first, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.random_inputs import generality
-from course_grader.records import Case, Outcome, Verdict
 
 KNOWN = ("sound", "bad batch", "warm-up again", "always clipped")
 SHOWN = ("sound", "warm-up again", "one step back", "twice a step")

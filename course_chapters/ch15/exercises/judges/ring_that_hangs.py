@@ -5,13 +5,11 @@ from typing import Any
 import torch
 
 from course_chapters.ch15.exercises.probes import VISIT
-from course_grader.judging import Fault, Judging, Params, Worked, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, first, judged
 from course_grader.judging.cases import hidden, ranks_text, shown, under
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import STREAM, UNKIND, PerRank, moved_early, secret, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes, same
 from course_grader.judging.traffic import Meter, off_the_ring, ready_made, sent_again, too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.cluster import Topology
 
 right = Worked("ring-that-hangs")

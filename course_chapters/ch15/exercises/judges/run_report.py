@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from course_grader.exercises.values import quoted
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, first, verdict
 from course_grader.judging.cases import hidden
-from course_grader.records import Case, Outcome, Verdict
 from course_runs import evidence
 from course_runs.reading import recorded
 

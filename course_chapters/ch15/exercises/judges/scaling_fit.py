@@ -3,8 +3,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, is_number, near, oracle, times
-from course_grader.judging.cases import shown
+from course_grader.judging import Fault, Judging, Params, Worked, describe, first, is_number, near, oracle, shown, times
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.per_row import Column, rows_fault
 from course_grader.judging.random_inputs import generality, plain

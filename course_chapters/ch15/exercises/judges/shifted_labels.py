@@ -6,11 +6,8 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch15.exercises.shifted_labels import LABEL_WORDS
-from course_grader.judging import Fault, Judging, Params, Worked, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Worked, Wrong, first, generality, hidden, judged, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.random_inputs import generality
 from course_grader.judging.tensors import tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 

@@ -6,10 +6,8 @@ from statistics import fmean, variance
 from typing import Any
 
 from course_chapters.ch15.exercises.judges.trainings import SEEDS, SMOKE, shipped
-from course_grader.judging import Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, hidden, judged, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
-from course_grader.records import Case, Outcome, Verdict
 
 LOOK: Mapping[str, str] = {
     "sound": "It is repeatable, all of it moves, and fresh text improves, though not below the floor.",

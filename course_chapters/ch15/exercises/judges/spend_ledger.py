@@ -1,11 +1,8 @@
 import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, draw_rows, generality, shown
 from course_grader.judging.per_row import FINE, Breakdown, Column, one_verdict, table
-from course_grader.judging.random_inputs import draw_rows, generality
-from course_grader.records import Case
 
 PRICES, INCREMENTS = (0.5, 2.0, 3.75), (1, 5, 15, 60)
 ORDER = (lambda rng: rng.randrange(2, 400) / 2, (1, 2, 8, 16), PRICES, INCREMENTS, (0, 1, 2.5, 7, 40))

@@ -3,11 +3,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_chapters.ch15.exercises.work import parted
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, draw_rows, generality, plain, shown
 from course_grader.judging.per_row import FINE, Breakdown, Column, Word, one_verdict, table
-from course_grader.judging.random_inputs import draw_rows, generality, plain
-from course_grader.records import Case, Outcome, Verdict
 
 Row = tuple[Any, ...]
 right = Worked("where-it-goes")

@@ -3,11 +3,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from course_chapters.ch16.planned import LIMIT
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Params, Worked, Wrong, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart, same
-from course_grader.records import Case
 
 Request = tuple[Any, int, int]
 

@@ -1,11 +1,8 @@
 import random
 
 from course_chapters.ch16.exercises.judges.shared import Row
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, draw_rows, each_changed, generality, plain, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, shares, table
-from course_grader.judging.random_inputs import draw_rows, each_changed, generality, plain
-from course_grader.records import Case
 
 right = Worked("latency-budget")
 

@@ -5,10 +5,8 @@ from typing import Any
 
 from course_chapters.ch16.exercises.probes import FULL
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, Worked, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart, same
-from course_grader.records import Case
 
 Operation = tuple[Any, ...]
 

@@ -2,9 +2,7 @@ import random
 from typing import Any
 
 from course_chapters.ch16.exercises.judges.shared import Row
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, FINE, Column, shares, table
+from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Worked, shares, shown, table
 from course_grader.judging.random_inputs import (
     draw_rows,
     each_changed,
@@ -14,7 +12,6 @@ from course_grader.judging.random_inputs import (
     safely_off_whole,
     unseen,
 )
-from course_grader.records import Case
 
 right = Worked("prefill-and-decode")
 

@@ -5,10 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, first, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault, normal
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("quantize-kv")
 

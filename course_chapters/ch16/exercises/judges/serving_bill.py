@@ -1,10 +1,7 @@
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import CLOSE, EXACT, Column, shares, table
+from course_grader.judging import CLOSE, EXACT, Case, Column, Judging, Params, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, log_uniform, logarithmic, plain
-from course_grader.records import Case
 from course_lib.estimate.units import count_text
 
 Model = tuple[float, float]  # parameters, training tokens

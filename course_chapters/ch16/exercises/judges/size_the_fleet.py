@@ -1,11 +1,9 @@
 import random
 
 from course_chapters.ch16.exercises.judges.shared import Row
-from course_grader.judging import Judging, Params, Worked, random_inputs
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, random_inputs, shown
 from course_grader.judging.per_row import EXACT, Column, Series, shares, table
 from course_grader.judging.random_inputs import draw_rows, generality, plain, rounded, safely_off_whole, unseen
-from course_grader.records import Case
 
 right = Worked("size-the-fleet")
 

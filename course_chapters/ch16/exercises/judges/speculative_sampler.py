@@ -6,12 +6,10 @@ from typing import Any
 
 from course_chapters.ch16.exercises.probes import proposal
 from course_grader.exercises.values import describe
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, judged, shown
 from course_grader.judging.frequencies import surprise
 from course_grader.judging.per_row import FINE, Column, rows_fault, table
 from course_grader.judging.random_inputs import generality, plain
-from course_grader.records import Case, Outcome, Verdict
 
 Probabilities = Sequence[float]
 Tables = tuple[tuple[float, ...], ...]

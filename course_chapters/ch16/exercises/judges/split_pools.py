@@ -1,12 +1,10 @@
 import random
 
 from course_chapters.ch16.exercises.judges.shared import Row
-from course_grader.judging import Judging, Params, Worked, random_inputs
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, random_inputs, shown
 from course_grader.judging.per_row import CLOSE, EXACT, Column, shares, table
 from course_grader.judging.random_inputs import draw_rows, generality, logarithmic, plain, unseen
 from course_grader.judging.worked import judged_variant
-from course_grader.records import Case
 from course_lib.estimate.units import count_text
 
 right = Worked("split-pools")

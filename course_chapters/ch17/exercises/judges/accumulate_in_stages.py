@@ -8,12 +8,9 @@ import torch
 from course_chapters.ch17.exercises.probes import CHANGED
 from course_grader.exercises.result_schema import PerRank
 from course_grader.exercises.result_schema import Tensor as TensorShape
-from course_grader.judging import Fault, Judging, Params, Worked, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, hidden, oracle, shown
 from course_grader.judging.tensors import close, coin_of, normal, not_like, off_text
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome
 
 right = Worked("accumulate-in-stages")
 

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Fault, Judging, Params, describe, is_number, near, verdict
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, describe, is_number, near, verdict
 from course_lib.estimate.units import BILLION, GB, duration_text
 from course_lib.operate.capstone.failure_log import weak_part
 from course_lib.operate.capstone.plans import PROBLEMS, Assessed, assess

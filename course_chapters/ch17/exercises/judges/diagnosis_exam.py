@@ -2,8 +2,7 @@ from collections import Counter
 from functools import cache
 
 from course_chapters.ch17.exercises.diagnosis_exam import QUESTIONS
-from course_grader.judging import Fault, Judging, Params, describe, verdict
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, describe, verdict
 
 
 @cache

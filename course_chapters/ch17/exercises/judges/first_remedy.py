@@ -1,11 +1,7 @@
 import random
 
 from course_chapters.ch17.exercises.first_remedy import REMEDIES
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.per_row import Word, one_verdict, table
-from course_grader.judging.random_inputs import each_changed
-from course_grader.records import Case
+from course_grader.judging import Case, Judging, Params, Word, Worked, each_changed, hidden, one_verdict, shown, table
 from course_lib.estimate.units import BILLION, GB
 
 Run = tuple[int, int, int, int, int, int]  # parameters, gpus, sequences, activations, inputs, memory

@@ -3,10 +3,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, describe, hidden, oracle, shown
 from course_lib.estimate.units import GB
 
 Axes = Mapping[str, tuple[int, float, float]]  # size, bytes sent, seconds that can hide them

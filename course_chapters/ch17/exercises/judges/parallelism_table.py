@@ -2,11 +2,8 @@ import random
 from typing import Any
 
 from course_chapters.ch17.exercises.parallelism_table import STRATEGIES
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.per_row import Breakdown
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import BILLION, GB
 
 right = Worked("parallelism-table")

@@ -2,10 +2,8 @@ import math
 import random
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, describe, hidden, oracle, shown
 from course_grader.judging.mistakes import WHOLE, Wrong
-from course_grader.records import Case, Outcome
 
 right = Worked("pareto-front")
 

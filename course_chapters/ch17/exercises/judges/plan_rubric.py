@@ -3,11 +3,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch17.exercises.plan_rubric import LINES
-from course_grader.judging import Fault, Judging, Params, Worked, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import WHOLE, Wrong
+from course_grader.judging import WHOLE, Case, Fault, Judging, Outcome, Params, Worked, Wrong, hidden, oracle, shown
 from course_grader.judging.shipped import answers
-from course_grader.records import Case, Outcome
 from course_lib.estimate.units import DAY, GB, HOUR, TFLOP
 
 right = Worked("plan-rubric")

@@ -2,10 +2,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, describe, hidden, oracle, shown
 from course_lib.estimate.units import GB
 
 Takes = Mapping[str, tuple[float, float, float] | None]  # condition -> memory, days, dollars

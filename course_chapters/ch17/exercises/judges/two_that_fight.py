@@ -1,10 +1,7 @@
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Params, Worked, each_changed, hidden, shown
 from course_grader.judging.per_row import FINE, Column, one_verdict, table
-from course_grader.judging.random_inputs import each_changed
-from course_grader.records import Case
 from course_lib.estimate.units import BILLION, GB, TFLOP
 
 right = Worked("two-that-fight")

@@ -3,11 +3,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_chapters.ch18.exercises.diagnose_step import CAUSES
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Column, Judging, Params, Worked, hidden, shown, table
 from course_grader.judging.diagnoses import Diagnosis
-from course_grader.judging.per_row import Column, table
-from course_grader.records import Case
 from course_lib.messages import count_text
 
 Trace = dict[str, Any]

@@ -2,11 +2,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, describe, first, judged
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.per_row import EXACT, Column
-from course_grader.records import Case, Outcome, Verdict
 
 Ops = Sequence[tuple[str, str, Sequence[str]]]
 Chain = tuple[Ops, dict[str, int], list[str], int]  # operations, bytes, what is kept, most inputs

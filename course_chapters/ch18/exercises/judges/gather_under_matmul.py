@@ -1,12 +1,10 @@
 import random
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, hidden, judged, shown, under
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import LATE, STREAM_LATE, PerRank, moved_early
 from course_grader.judging.tensors import coin_of, nbytes, normal, tensor_fault
 from course_grader.judging.traffic import Meter, too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.cluster import Topology
 
 LINK = Topology().levels[0]

@@ -1,10 +1,7 @@
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, draw_rows, generality, logarithmic, shown, unseen
 from course_grader.judging.per_row import Column, shares, table
-from course_grader.judging.random_inputs import draw_rows, generality, logarithmic, unseen
-from course_grader.records import Case
 
 right = Worked("pieces-under-matmul")
 Row = tuple[int, float, float, float, float, int]  # ranks, product, transfer, latency and launch in s, pieces or most

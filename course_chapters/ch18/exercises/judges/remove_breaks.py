@@ -4,10 +4,9 @@ from typing import Any
 import torch
 
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("remove-breaks")
 PARTS = ("clip", "mean", "ramp")

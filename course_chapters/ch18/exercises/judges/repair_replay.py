@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch18.exercises.repair_replay import STEPS
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, first, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import same_tensors, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("repair-replay")
 

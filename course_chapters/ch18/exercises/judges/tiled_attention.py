@@ -1,10 +1,8 @@
 import random
 
 from course_chapters.ch18.exercises.judges.tiles import held_fault, results_fault, traffic_fault
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, normal
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("tiled-attention")
 MEMORY = (24, 8, 4)  # rows, columns and width of the case in which the fast memory is looked at

@@ -1,11 +1,8 @@
 import random
 
 from course_chapters.ch18.published import LIMITS
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, draw_rows, log_uniform, one_apart, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, Word, shares, table
-from course_grader.judging.random_inputs import draw_rows, log_uniform, one_apart, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import bytes_text, duration_text, flops_text
 
 right = Worked("which-limit")

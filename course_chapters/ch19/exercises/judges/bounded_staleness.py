@@ -2,11 +2,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Fault, Judging, Params, Worked, each_changed, generality, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, Series, shares, table
-from course_grader.judging.random_inputs import each_changed, generality, plain, unseen
-from course_grader.records import Case
 
 right = Worked("bounded-staleness")
 Row = tuple[Any, ...]

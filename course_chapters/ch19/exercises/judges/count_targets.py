@@ -5,12 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_grader.judging import Judging, Params, Worked, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, judged
 from course_grader.judging.cases import hidden, ranks_text, shown, under
-from course_grader.judging.mistakes import Fault, Wrong
 from course_grader.judging.ranks import UNKIND
 from course_grader.judging.tensors import tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.model.packing import document_ids
 
 MOST = 64  # bytes of one number in any collective

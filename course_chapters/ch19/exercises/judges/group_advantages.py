@@ -2,11 +2,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import Series, shares, table
-from course_grader.judging.random_inputs import generality, plain
-from course_grader.records import Case
+from course_grader.judging import Case, Judging, Params, Series, Worked, generality, plain, shares, shown, table
 
 right = Worked("group-advantages")
 

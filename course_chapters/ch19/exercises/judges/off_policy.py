@@ -2,11 +2,8 @@ import math
 import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, each_changed, generality, plain, shown
 from course_grader.judging.per_row import Column, Series, shares, table
-from course_grader.judging.random_inputs import each_changed, generality, plain
-from course_grader.records import Case
 
 right = Worked("off-policy")
 Logs = list[float]

@@ -1,11 +1,8 @@
 import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Worked, each_changed, generality, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, shares, table
-from course_grader.judging.random_inputs import each_changed, generality, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import count_text
 
 right = Worked("partial-rollouts")

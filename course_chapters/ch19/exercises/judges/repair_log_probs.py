@@ -3,11 +3,8 @@ from typing import Any
 
 import torch
 
-from course_grader.judging import Judging, Params, Worked, verdict
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, shown, verdict
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("repair-log-probs")
 

@@ -3,10 +3,8 @@ from typing import Any
 
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, Worked, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart
-from course_grader.records import Case
 
 right = Worked("repair-stale-cache")
 PARTS = ("version", "weights", "cache", "users", "free")

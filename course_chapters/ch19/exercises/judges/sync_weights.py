@@ -5,12 +5,10 @@ from typing import Any
 
 import torch
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, hidden, judged, shown, under
 from course_grader.judging.ranks import UNKIND, over_ranks, secret
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("sync-weights")
 Ranges = list[tuple[int, int]]

@@ -122,7 +122,7 @@ class Card:
     vary: Vary | None = None  # other variants of equal difficulty
     structural: str = ""  # name of the parameter that changes the structure of the task, if one does
     needs: tuple[str, ...] = ()  # chapters, besides its own
-    probe: Callable[..., Any] = call
+    probe: Callable[..., Any] = call  # by default `rows` where `returns` is Rows(…)
     returns: Any = None  # a shape of `exercises.returns`: what comes back for a case, checked before the judge
     may_change: tuple[str, ...] = ()  # what an answer may change although its caller sees it: "arguments", "generators"
 
@@ -135,6 +135,8 @@ class Card:
         if self.structural and self.structural not in self.params:
             raise ValueError(f"Card {self.id!r}: structural parameter {self.structural!r} is not in its params.")
         object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
+        if self.probe is call and isinstance(self.returns, Rows):
+            object.__setattr__(self, "probe", rows)
 
     def variant(self, seed: str | None = None) -> Mapping[str, Any]:
         """The parameters for a seed; the canonical ones without a seed or where the card does not vary."""

@@ -2,7 +2,7 @@ import random
 from collections.abc import Mapping
 
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 from course_grader.exercises.snippets import functions
 from course_lib.estimate import facts
 
@@ -67,6 +67,5 @@ pay for GPU-hours only. Numbers within 0.1 % pass, so the slope and the next poi
     },
     vary=_point_variant,
     structural="asked",
-    probe=rows,
     returns=Rows(Number("US dollars")),
 )

@@ -1,7 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Word, Worth, rows
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Word, Worth
 from course_grader.exercises.snippets import folded, functions
 from course_lib.estimate import memory
 
@@ -70,7 +70,6 @@ You see five jobs; grading adds 200 unseen ones.""",
         "device": "H100 SXM",
     },
     vary=_wall_variant,
-    probe=rows,
     returns=Rows(
         TupleOf(
             {"wall": Maybe(Word((*WALLS, "none"))), "fix": Word(FIXES), "gpus": Number("GPUs in use after the fix")}

@@ -2,7 +2,7 @@ import random
 from collections.abc import Mapping
 
 from course_chapters.ch01.exercises.shared import peak_of
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 from course_grader.exercises.snippets import CLOSE
 
 _SCOPES = {
@@ -70,6 +70,5 @@ from checkpointed activations; that work does not count as model FLOPs. {CLOSE}"
     },
     vary=_bug_variant,
     structural="scope",
-    probe=rows,
     returns=Rows(Number()),
 )

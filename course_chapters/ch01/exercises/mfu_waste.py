@@ -1,7 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Anything, Card, Rows, Worth, rows
+from course_grader.exercises import Anything, Card, Rows, Worth
 from course_grader.exercises.snippets import CLOSE
 from course_lib.estimate import facts
 
@@ -53,6 +53,5 @@ A run at or above its baseline has lost nothing: both are 0. You may not need ev
     params=_spent("dollars", 10e6, float(facts.price("H100 hour"))) | {"mfu": 0.35, "achievable": 0.5, "typical": 0.45},
     vary=_waste_variant,
     structural="spent_in",
-    probe=rows,
     returns=Rows(Anything("a dictionary with a pair (lost, more) for each baseline")),
 )

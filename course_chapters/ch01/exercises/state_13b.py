@@ -2,7 +2,7 @@ import random
 from collections.abc import Mapping
 
 from course_chapters.ch01.exercises.shared import DEVICES
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 from course_grader.exercises.snippets import CLOSE, functions, memory_of
 from course_lib.estimate import memory
 
@@ -69,6 +69,5 @@ Your functions must also work for other sizes and other GPUs. {CLOSE}""",
     params={"params": 13e9, "memory": memory_of("H100 SXM"), "convention": "B", "buckets": buckets_text("B")},
     vary=_state_variant,
     structural="convention",
-    probe=rows,
     returns=Rows(Number("bytes"), Number("GPUs"), Number("bytes")),
 )

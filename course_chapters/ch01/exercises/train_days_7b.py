@@ -2,7 +2,7 @@ import random
 from collections.abc import Mapping
 
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 from course_grader.exercises.snippets import CLOSE
 
 
@@ -44,6 +44,5 @@ dense peak of one {{{{device}}}}, {{{{flops:tflops}}}}.
     ),
     params={**peak_of("H100 SXM"), "params": 7e9, "tokens": 2e12, "utilization": 0.5, "days": 30},
     vary=_days_variant,
-    probe=rows,
     returns=Rows(Number("days"), Number("GPUs")),
 )

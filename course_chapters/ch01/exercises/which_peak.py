@@ -1,7 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth, rows
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth
 from course_grader.exercises.snippets import CLOSE
 from course_lib.estimate import facts
 
@@ -57,6 +57,5 @@ days that it needs at 100 % of that rate, with 6 FLOP per parameter and token. {
     },
     vary=_peak_variant,
     structural="gpus",
-    probe=rows,
     returns=Rows(TupleOf({"peak in FLOP/s": Maybe(Number("FLOP/s")), "years": Maybe(Number("years"))})),
 )

@@ -2,7 +2,7 @@ import random
 from collections.abc import Mapping
 
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
-from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth, rows
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth
 from course_grader.exercises.snippets import CLOSE
 
 _LAWS = {
@@ -68,6 +68,5 @@ one GPU reaches alone. {CLOSE}""",
     },
     vary=_plan_variant,
     structural="law",
-    probe=rows,
     returns=Rows(TupleOf({"weeks": Maybe(Number("weeks")), "GPUs": Maybe(Number("GPUs"))})),
 )

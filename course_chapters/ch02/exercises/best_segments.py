@@ -1,6 +1,6 @@
 import random
 
-from course_grader.exercises import Card, ListOf, Number, Rows, Worth, rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 
 MIB = 2**20
 
@@ -74,5 +74,4 @@ The visible stack, in MiB (`params("best-segments")` has bytes):
     returns=Rows(Number("bytes"), ListOf(Number("layers", whole=True), what="start")),
     params=_cuts(*STACKS[0]),
     vary=lambda draw: _cuts(*draw.choice(STACKS[1:])),
-    probe=rows,
 )

@@ -1,7 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, ListOf, Maybe, Number, Rows, Word, Worth, rows
+from course_grader.exercises import Card, ListOf, Maybe, Number, Rows, Word, Worth
 from course_lib.estimate.units import GB
 
 PHASES = ("load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")))
@@ -69,5 +69,4 @@ The visible job has {{params:count}} parameters with Adam in mixed precision: {{
     params=_spike("set to None", 4e9, 24 * GB, 1 * GB, 78 * GB),
     vary=_spike_variant,
     structural="grads_between",
-    probe=rows,
 )

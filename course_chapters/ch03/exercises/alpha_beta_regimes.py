@@ -1,7 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Anything, Card, Number, Rows, TupleOf, Worth, rows
+from course_grader.exercises import Anything, Card, Number, Rows, TupleOf, Worth
 from course_grader.exercises.snippets import CLOSE, functions
 from course_lib.estimate.units import GB
 
@@ -62,6 +62,5 @@ The visible case has measured messages (`params("alpha-beta-regimes")` has `.siz
     ),
     params=_alpha_params(random.Random("alpha-beta"), (4e-6, 10 * GB), (20e-6, 45 * GB)),
     vary=_alpha_variant,
-    probe=rows,
     returns=Rows(TupleOf({"α": Number("s"), "β": Number("bytes/s")}), Anything("a number of bytes"), Number("bytes/s")),
 )

@@ -2,7 +2,7 @@ import random
 from collections.abc import Mapping
 
 from course_chapters.ch03.exercises.shared import rates
-from course_grader.exercises import Card, Maybe, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Maybe, Number, Rows, Worth
 from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text
 
@@ -68,6 +68,5 @@ must be exact.""",
     params=_batch("each", "llama3-70b", 1024, "H100 SXM"),
     vary=_batch_variant,
     structural="kept",
-    probe=rows,
     returns=Rows(Maybe(Number("sequences"))),
 )

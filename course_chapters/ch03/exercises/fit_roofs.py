@@ -2,7 +2,7 @@ import random
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import CHIPS
-from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth, rows
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth
 from course_lib.estimate import facts
 
 _WORDS = {
@@ -140,6 +140,5 @@ less.""",
     params=bench(random.Random("fit-roofs"), "H100 SXM", "durations"),
     vary=lambda draw: bench(draw, draw.choice(CHIPS), "readings"),
     structural="clock",
-    probe=rows,
     returns=Rows(TupleOf({name: Maybe(Number()) for name in ("FLOP/s", "bytes/s", "FLOP per byte")})),
 )

@@ -1,7 +1,7 @@
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import OTHERS
-from course_grader.exercises import Card, ListOf, Number, Rows, Worth, rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 from course_grader.exercises.snippets import CLOSE, markdown_table
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB
@@ -76,6 +76,5 @@ leaves the server over the rack's wires. {CLOSE}""",
     params=_hierarchy("in turn", "H100 SXM", float(facts.topology("Llama 3 cluster").levels[-1].oversubscription or 1)),
     vary=lambda draw: _hierarchy("at once", draw.choice(OTHERS), draw.choice((2.0, 3.0, 4.0))),
     structural="phases",
-    probe=rows,
     returns=Rows(ListOf(Number("bytes/s"), what="level"), Number("bytes/s")),
 )

@@ -1,5 +1,5 @@
 from course_chapters.ch03.exercises.shared import DEVICES, rates
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 from course_grader.exercises.snippets import CLOSE, functions
 
 _OUTPUT = {
@@ -45,6 +45,5 @@ The visible case is {{{{side:int}}}} × {{{{side:int}}}} × {{{{side:int}}}} at 
         "accumulated", draw.choice((2048, 6144, 8192)), draw.choice((2, 4)), draw.choice(DEVICES)
     ),
     structural="output",
-    probe=rows,
     returns=Rows(Number("FLOP per byte"), Number("FLOP per byte"), Number("FLOP per byte")),
 )

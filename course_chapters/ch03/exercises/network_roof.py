@@ -1,7 +1,7 @@
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import rates
-from course_grader.exercises import Anything, Card, Maybe, Number, Rows, TupleOf, Worth, rows
+from course_grader.exercises import Anything, Card, Maybe, Number, Rows, TupleOf, Worth
 from course_grader.exercises.snippets import CLOSE, folded, functions, markdown_table
 from course_lib.cluster.collectives import ring_cost
 from course_lib.estimate import facts
@@ -91,6 +91,5 @@ work has **two** intensities.
     params=_roof_params("one way", "H100 SXM"),
     vary=lambda draw: _roof_params("both ways", draw.choice(("H100 SXM", "H200 SXM", "A100 SXM 80GB", "B200 SXM"))),
     structural="network_kind",
-    probe=rows,
     returns=Rows(TupleOf({"FLOP/s": Maybe(Number("FLOP/s")), "name of the roof": Maybe(Anything())})),
 )

@@ -1,5 +1,5 @@
 from course_chapters.ch03.exercises.shared import CHIPS
-from course_grader.exercises import Card, ListOf, Number, Rows, Worth, rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 from course_grader.exercises.snippets import CLOSE, functions
 from course_lib.estimate import facts
 
@@ -52,6 +52,5 @@ and n from {{{{first:int}}}} to {{{{last:int}}}} in steps of {{{{step:int}}}}. {
     params=_dips(1, 2048, 128, "H100 SXM"),
     vary=lambda draw: _dips(2, draw.choice((1536, 3072, 4096)), draw.choice((64, 128, 192)), draw.choice(CHIPS)),
     structural="slots",
-    probe=rows,
     returns=Rows(Number(), ListOf(Number(), what="size")),
 )

@@ -1,5 +1,5 @@
 from course_chapters.ch03.exercises.shared import DEVICES, rates
-from course_grader.exercises import Card, Number, Rows, TupleOf, Word, Worth, rows
+from course_grader.exercises import Card, Number, Rows, TupleOf, Word, Worth
 from course_grader.exercises.snippets import CLOSE, functions
 
 PAST = ("both", "reads only", "neither")
@@ -30,6 +30,5 @@ The first visible case is n = {{{{side:int}}}} at {{{{size:int}}}} bytes on one 
     hides=functions("course_lib.estimate.roofline.operators", "matmul"),
     params={"side": 4096, "size": 2, **rates("H100 SXM")},
     vary=lambda draw: {"side": draw.choice((3072, 6144)), "size": draw.choice((1, 4)), **rates(draw.choice(DEVICES))},
-    probe=rows,
     returns=Rows(TupleOf({"reads only": Number(), "with the write": Number(), "past the ridge": Word(PAST)})),
 )

@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 from course_grader.exercises.snippets import CLOSE, functions
 
 _STAYS = {
@@ -67,6 +67,5 @@ The visible case has side {{{{side:int}}}}, tiles of {{{{tile:int}}}}, a cache o
         "A", draw.choice((3072, 6144)), draw.choice((64, 96, 192)), draw.choice((100, 164, 192, 256))
     ),
     structural="stays",
-    probe=rows,
     returns=Rows(Number("elements"), Number("elements along a side"), Number("FLOP per byte")),
 )

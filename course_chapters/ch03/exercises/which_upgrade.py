@@ -1,7 +1,7 @@
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import OTHERS, rates
-from course_grader.exercises import Anything, Card, Maybe, Number, Rows, TupleOf, Worth, rows
+from course_grader.exercises import Anything, Card, Maybe, Number, Rows, TupleOf, Worth
 from course_grader.exercises.snippets import CLOSE, markdown_table
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB, bytes_text, flops_text
@@ -87,6 +87,5 @@ vary, so the part with the most bytes is not always the slowest. {CLOSE}""",
     params=_upgrade("everything", "H100 SXM", 2.0),
     vary=lambda draw: _upgrade("wires wait", draw.choice(OTHERS), draw.choice((1.5, 3.0))),
     structural="overlap",
-    probe=rows,
     returns=Rows(TupleOf({"part": Maybe(Anything()), "speed-up": Maybe(Number())})),
 )

@@ -1,7 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Maybe, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Maybe, Number, Rows, Worth
 from course_grader.exercises.snippets import functions
 
 
@@ -34,6 +34,5 @@ Shown: {{sequences}} sequences of {{length:int}} tokens, {{accumulated}} micro-b
     hides=functions("course_lib.model.optimizer.batches", "effective_batch", "accumulation_steps"),
     params={"sequences": 2, "accumulated": 8, "ranks": 64, "length": 8192, "batch": 2**22},
     vary=_vary_batch,
-    probe=rows,
     returns=Rows(Number("tokens", whole=True), Maybe(Number("micro-batches"))),
 )

@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, Number, Rows, TupleOf, Worth, rows
+from course_grader.exercises import Card, Number, Rows, TupleOf, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.snippets import functions
 
@@ -29,7 +29,6 @@ Shown: {{runs}} runs, then `extra` = {{extra}}. Values within 0.1 % pass.""",
     hides=functions("course_lib.model.optimizer.noise", "fit_critical_batch"),
     params={"runs": 5, "extra": 0.25},
     vary=pick(runs=(4, 6), extra=(0.1, 0.5)),
-    probe=rows,
     returns=Rows(
         TupleOf({"min_steps": Number(), "min_examples": Number(), "critical": Number()}),
         TupleOf({"batch": Number(), "steps": Number()}),

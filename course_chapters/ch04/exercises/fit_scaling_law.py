@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, Number, Rows, TupleOf, Worth, rows
+from course_grader.exercises import Card, Number, Rows, TupleOf, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.snippets import functions
 
@@ -31,7 +31,6 @@ plan within 0.1 %.""",
     hides=functions("course_lib.estimate.scaling_laws", "fit_power_law", "split", "tokens_for"),
     params={"points": 6, "ratio": 20},
     vary=pick(points=(5, 7), ratio=(15, 25, 40)),
-    probe=rows,
     returns=Rows(
         TupleOf({"floor": Number(), "scale": Number(), "exponent": Number()}),
         TupleOf({"parameters": Number(), "tokens": Number()}),

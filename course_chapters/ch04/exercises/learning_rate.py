@@ -1,7 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 from course_grader.exercises.snippets import functions
 
 SHAPES: Mapping[str, str] = {
@@ -49,6 +49,5 @@ value before any update. Values within a millionth pass.""",
     },
     vary=_rate_variant,
     structural="shape",
-    probe=rows,
     returns=Rows(Number()),
 )

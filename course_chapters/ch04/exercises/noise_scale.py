@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth, rows
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth
 from course_grader.exercises.snippets import functions
 
 CARD = Card(
@@ -31,6 +31,5 @@ Shown: {{steps}} steps at {{small_batch}} and {{big_batch}} examples. Values wit
     hides=functions("course_lib.model.optimizer.noise", "noise_scale_two_batches", "noise_scale_of_samples"),
     params={"small_batch": 8, "big_batch": 64, "steps": 6},
     vary=lambda draw: {"small_batch": draw.choice((4, 16)), "big_batch": draw.choice((128, 256)), "steps": 8},
-    probe=rows,
     returns=Rows(TupleOf({"variance": Number(), "squared": Number(), "scale": Maybe(Number())})),
 )

@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, ListOf, Number, Rows, Tensor, Worth, rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Tensor, Worth
 from course_grader.exercises.drilling import pick
 from course_grader.exercises.snippets import functions
 
@@ -39,7 +39,6 @@ Shown: {{documents}} documents in rows of {{room}}.""",
     ),
     params={"documents": 9, "room": 16},
     vary=pick(documents=(8, 10, 12), room=(12, 20)),
-    probe=rows,
     returns=Rows(
         ListOf(ListOf(Number("a document", whole=True)), what="row"),
         Tensor("a boolean tensor"),

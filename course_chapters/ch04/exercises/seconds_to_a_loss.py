@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, Maybe, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Maybe, Number, Rows, Worth
 from course_grader.exercises.drilling import pick
 
 CARD = Card(
@@ -27,6 +27,5 @@ Shown: {{runs}} runs. Values within a millionth pass.""",
     allowed="the standard library and numpy.",
     params={"runs": 4},
     vary=pick(runs=(5, 6)),
-    probe=rows,
     returns=Rows(Maybe(Number("seconds")), Maybe(Number("a run", whole=True))),
 )

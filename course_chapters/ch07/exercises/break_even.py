@@ -1,7 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Anything, Card, Rows, Worth, rows
+from course_grader.exercises import Anything, Card, Rows, Worth
 from course_lib.estimate.units import GB, TFLOP
 
 BEHIND: Mapping[str, tuple[int, str]] = {
@@ -58,6 +58,5 @@ longer than {{words}}. Leave latency out.
     params=_behind("backward", 50 * GB, 64, 2e6),
     vary=_vary_behind,
     structural="behind",
-    probe=rows,
     returns=Rows(Anything("a number"), Anything("a number")),
 )

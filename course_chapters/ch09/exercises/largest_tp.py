@@ -1,6 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 PASSES: Mapping[str, str] = {
     "none": "Nothing is recomputed: two all-reduces forward, two backward",
@@ -38,6 +38,5 @@ takes 2 FLOPs per weight and token forward and 4 backward. Scores, norms and all
     params={"recompute": "none", "passes": PASSES["none"], "hidden": 8192},
     vary=lambda draw: {"recompute": "full", "passes": PASSES["full"], "hidden": draw.choice((4096, 8192, 12288))},
     structural="recompute",
-    probe=rows,
     returns=Rows(Number("seconds"), Number("ranks")),
 )

@@ -1,7 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 CONVENTIONS: Mapping[str, str] = {
     "all": "idle time as a share of **all** time, until the last rank ends",
@@ -44,6 +44,5 @@ Does it matter how long a backward takes, compared with a forward?""",
     params={"convention": "all", "means": CONVENTIONS["all"], "stages": 4, "microbatches": 8, "most": 0.1},
     vary=_vary_bubble,
     structural="convention",
-    probe=rows,
     returns=Rows(Number("of 1"), Number("micro-batches", whole=True)),
 )

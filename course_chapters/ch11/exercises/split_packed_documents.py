@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, ListOf, Number, Rows, Worth, rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 
 CARD = Card(
     title="Balance a pack of documents",
@@ -25,6 +25,5 @@ document, so equal numbers of tokens are not equal work: a long document costs m
     params={"ranks": 4},
     vary=lambda draw: {"ranks": draw.choice((3, 5, 6))},
     needs=("04",),
-    probe=rows,
     returns=Rows(ListOf(ListOf(Number("a position", whole=True)))),
 )

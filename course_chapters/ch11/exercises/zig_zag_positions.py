@@ -1,6 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, ListOf, Number, Rows, Worth, rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 
 DEALT: Mapping[str, str] = {
     "zig-zag": "Cut the sequence into 2N blocks of consecutive tokens, as `torch.tensor_split` does: the first blocks "
@@ -36,6 +36,5 @@ about the same time; the second measures how well that succeeds.
     params={"dealt": "zig-zag", "means": DEALT["zig-zag"]},
     vary=lambda draw: {"dealt": "snake", "means": DEALT["snake"]},
     structural="dealt",
-    probe=rows,
     returns=Rows(ListOf(ListOf(Number("a position", whole=True))), Number()),
 )

@@ -1,6 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Anything, Card, ListOf, Rows, Worth, rows
+from course_grader.exercises import Anything, Card, ListOf, Rows, Worth
 
 LEAST: Mapping[str, str] = {
     "seconds": "the least **seconds**: the sum over the axes of `sent[axis] / inside`, or `sent[axis] / across` for "
@@ -47,6 +47,5 @@ issue 17, 2024*).""",
     vary=lambda draw: {"least": "bytes", "means": LEAST["bytes"]},
     structural="least",
     needs=("03",),
-    probe=rows,
     returns=Rows(ListOf(Anything("an axis"), what="place")),
 )

@@ -1,6 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 RESTARTS: Mapping[str, str] = {
     "safe": "No failure strikes during a restart.",
@@ -40,6 +40,5 @@ is longer than `save`.""",
     params={"restarts": "safe", "means": RESTARTS["safe"]},
     vary=lambda draw: {"restarts": "exposed", "means": RESTARTS["exposed"]},
     structural="restarts",
-    probe=rows,
     returns=Rows(Number("a fraction"), Number("seconds")),
 )

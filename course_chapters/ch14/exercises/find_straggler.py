@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Word, Worth, rows
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Word, Worth
 from course_grader.exercises.drilling import pick
 
 CARD = Card(
@@ -28,6 +28,5 @@ if there is no straggler, as in empty lists.
     hides=("course_lib.operate.faults.stragglers:find_straggler",),
     params={"factor": 1.25},
     vary=pick(factor=(1.125, 1.5, 1.75)),
-    probe=rows,
     returns=Rows(Maybe(TupleOf({"rank": Number("a rank", whole=True), "kind": Word(("compute", "data"))}))),
 )

@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 from course_grader.exercises.drilling import pick
 
 CARD = Card(
@@ -22,6 +22,5 @@ For example, the Llama 3 report counts {{failures}} unexpected interruptions in 
     allowed="`math` and plain Python.",
     params={"failures": 419, "days": 54, "gpus": 16384, "size": 1024, "hours": 40.0},
     vary=pick(size=(512, 768, 2048, 3072, 4096, 8192), hours=(20.0, 30.0, 50.0, 60.0, 80.0, 100.0)),
-    probe=rows,
     returns=Rows(Number("hours"), Number("a probability")),
 )

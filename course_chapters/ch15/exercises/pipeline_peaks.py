@@ -1,7 +1,7 @@
 from typing import Any
 
 from course_chapters.ch15.exercises.work import pipeline_job, seen, sets_with
-from course_grader.exercises import Card, ListOf, Maybe, Number, Rows, Worth, rows
+from course_grader.exercises import Card, ListOf, Maybe, Number, Rows, Worth
 from course_runs.reading import recorded
 
 
@@ -58,5 +58,4 @@ its first stage was {{seen}}.""",
     params=_pipelined("cpu4"),
     vary=lambda draw: _pipelined(draw.choice(sets_with("pp-gpipe", "pp-1f1b"))),
     needs=("02", "10"),
-    probe=rows,
 )

@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 _MODELS = (
     {"model": "Llama 3 8B", "layers": 32, "heads": 32, "kv": 8, "size": 128},
@@ -39,6 +39,5 @@ has {{tokens:int}} tokens in BF16.""",
     ),
     params={"model": "Llama 3 70B", "layers": 80, "heads": 64, "kv": 8, "size": 128, "tokens": 8192},
     vary=lambda draw: {**draw.choice(_MODELS), "tokens": draw.choice((2048, 4096, 16384, 32768))},
-    probe=rows,
     returns=Rows(Number("bytes"), Number("bytes"), Number("bytes")),
 )

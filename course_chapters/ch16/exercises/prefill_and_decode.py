@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, Maybe, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Maybe, Number, Rows, Worth
 
 _GPUS = (
     {"flops": 312e12, "bandwidth": 2.0e12},
@@ -41,6 +41,5 @@ For example, {{params:count}} parameters of {{number}} bytes on a GPU with {{flo
     ),
     params={"params": 8e9, "number": 2, "flops": 989e12, "bandwidth": 3.35e12},
     vary=lambda draw: {"params": draw.choice((3e9, 13e9, 14e9, 32e9)), **draw.choice(_GPUS)},
-    probe=rows,
     returns=Rows(Number("seconds"), Number("seconds"), Maybe(Number("requests", whole=True))),
 )

@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 from course_grader.exercises.drilling import pick
 
 CARD = Card(
@@ -33,6 +33,5 @@ For example, {{gpus}} GPUs at {{usd}} dollars an hour work {{busy}} % of the tim
     ),
     params={"gpus": 2, "usd": 2.5, "busy": 40},
     vary=pick(gpus=(1, 4, 8), usd=(2.0, 3.0, 4.0), busy=(20, 30, 60)),
-    probe=rows,
     returns=Rows(Number("dollars"), Number("an index", whole=True)),
 )

@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, ListOf, Maybe, Number, Rows, Worth, rows
+from course_grader.exercises import Card, ListOf, Maybe, Number, Rows, Worth
 from course_grader.exercises.drilling import pick
 
 CARD = Card(
@@ -30,7 +30,6 @@ A first fleet serves {{rate}} requests per second with replies of {{answer}} tok
     allowed="`math` and plain Python; the library's queues are switched off.",
     params={"rate": 40, "answer": 257},
     vary=pick(rate=(25, 30, 50, 60), answer=(129, 385, 513)),
-    probe=rows,
     returns=Rows(
         Number("sequences", whole=True), Maybe(Number("replicas", whole=True)), ListOf(Number("rows", whole=True))
     ),

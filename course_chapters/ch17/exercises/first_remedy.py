@@ -1,7 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Rows, Word, Worth, rows
+from course_grader.exercises import Card, Rows, Word, Worth
 
 REMEDIES = ("nothing", "accumulate", "shard the optimizer", "recompute", "shard everything", "split the model")
 
@@ -44,6 +44,5 @@ fits. Ignore all other buffers. Example: {{billions}}B parameters on {{gpus}} GP
     params={"billions": 7, "gpus": 64, "sequences": 8},
     vary=_vary_job,
     needs=("02", "05", "08"),
-    probe=rows,
     returns=Rows(Word(REMEDIES)),
 )

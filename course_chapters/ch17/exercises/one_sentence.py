@@ -1,6 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Anything, Card, ListOf, Rows, Worth, rows
+from course_grader.exercises import Anything, Card, ListOf, Rows, Worth
 
 SHARING: Mapping[str, str] = {
     "in turn": "The axes communicate one after another, so a placement takes the **sum** of what they leave exposed",
@@ -52,6 +52,5 @@ The last axis changes fastest.
     },
     structural="sharing",
     needs=("03", "13"),
-    probe=rows,
     returns=Rows(ListOf(Anything("an axis"), what="place")),
 )

@@ -1,6 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, DictOf, Maybe, Number, Rows, Word, Worth, rows
+from course_grader.exercises import Card, DictOf, Maybe, Number, Rows, Word, Worth
 
 STRATEGIES = ("dp", "fsdp", "tp", "pp", "cp")
 RESHARD: Mapping[str, str] = {
@@ -42,7 +42,6 @@ or reduce-scatter of S bytes sends (n − 1) / n · S, an all-reduce twice that.
     vary=lambda draw: {"reshard": "kept", "means": RESHARD["kept"]},
     structural="reshard",
     needs=("06", "07", "08", "09", "10", "11"),
-    probe=rows,
     returns=Rows(
         DictOf({name: Number("bytes") for name in STRATEGIES}),
         DictOf({name: Number("bytes") for name in STRATEGIES}),

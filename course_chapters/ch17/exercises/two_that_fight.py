@@ -1,7 +1,7 @@
 import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 
 def _vary_fight(draw: random.Random) -> Mapping[str, object]:
@@ -50,6 +50,5 @@ Example: {{billions}}B parameters on {{gpus}} GPUs, {{micro_batches}} micro-batc
     params={"billions": 70, "gpus": 64, "micro_batches": 8},
     vary=_vary_fight,
     needs=("02", "05", "08", "09", "13"),
-    probe=rows,
     returns=Rows(Number("seconds"), Number("seconds")),
 )

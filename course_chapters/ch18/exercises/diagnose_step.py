@@ -1,6 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Number, Rows, TupleOf, Word, Worth, rows
+from course_grader.exercises import Card, Number, Rows, TupleOf, Word, Worth
 from course_grader.exercises.snippets import functions
 
 CAUSES: Mapping[str, str] = {
@@ -43,6 +43,5 @@ The visible limit is {{{{percent}}}} %. Times that equal a limit do not exceed i
     hides=functions("course_lib.cluster.intervals", "union", "outside", "length"),
     params={"percent": 20},
     vary=lambda draw: {"percent": draw.choice((15, 25))},
-    probe=rows,
     returns=Rows(TupleOf({"idle": Number("a fraction"), "exposed": Number("a fraction")}), Word(tuple(CAUSES))),
 )

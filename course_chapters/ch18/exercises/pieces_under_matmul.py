@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 CARD = Card(
     title="How many pieces?",
@@ -29,6 +29,5 @@ with the shortest time (the fewest, if several are equally fast). Times are in s
     params={"ranks": 8},
     vary=lambda draw: {"ranks": draw.choice((4, 6, 12, 16))},
     needs=("06", "09"),
-    probe=rows,
     returns=Rows(Number("s"), Number("pieces", whole=True)),
 )

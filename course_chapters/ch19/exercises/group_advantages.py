@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, ListOf, Number, Rows, Worth, rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 from course_grader.exercises.snippets import functions
 
 KINDS = {
@@ -32,6 +32,5 @@ For example, rewards of {{first}}, 0, 1 and {{first}} to questions 7, 7, 3 and 7
     params={"kind": "scaled", "rule": KINDS["scaled"], "first": 1},
     vary=lambda draw: {"kind": "centered", "rule": KINDS["centered"], "first": draw.choice((2, 3, 5))},
     structural="kind",
-    probe=rows,
     returns=Rows(ListOf(Number("an advantage")), ListOf(Number("a question", whole=True))),
 )

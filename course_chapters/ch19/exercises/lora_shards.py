@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, ListOf, Number, Rows, Word, Worth, rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Word, Worth
 from course_grader.exercises.snippets import functions
 
 CARD = Card(
@@ -31,6 +31,5 @@ nothing extra.
     hides=functions("course_chapters.ch19.lora", "fsdp_bytes", "tp_extra_bytes", "adapter_params"),
     params={"width": 4},
     vary=lambda draw: {"width": draw.choice((2, 8))},
-    probe=rows,
     returns=Rows(ListOf(Number("numbers")), Word(("a", "b")), Number("bytes"), Number("a ratio")),
 )

@@ -1,6 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Number, Rows, Worth, rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 SLEEPS: Mapping[str, str] = {
     "stays": "what `state_bytes` counts stays on the GPUs while they generate",
@@ -38,6 +38,5 @@ reference. Write three functions. `models` lists a pair for each, the actor firs
     vary=lambda draw: {"state": draw.choice((10, 12, 16)), "sleeps": "offloaded", "means": SLEEPS["offloaded"]},
     structural="sleeps",
     needs=("02", "08", "16"),
-    probe=rows,
     returns=Rows(Number("bytes"), Number("GPUs", whole=True), Number("tokens", whole=True)),
 )

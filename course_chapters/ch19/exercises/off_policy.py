@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, ListOf, Number, Rows, Worth, rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 from course_grader.exercises.snippets import functions
 
 RULES = {
@@ -37,6 +37,5 @@ The first case has a cap of {{cap}}.""",
     params={"above": "truncated", "rule": RULES["truncated"], "cap": 2},
     vary=lambda draw: {"above": "masked", "rule": RULES["masked"], "cap": draw.choice((1.5, 3, 4))},
     structural="above",
-    probe=rows,
     returns=Rows(ListOf(Number("a weight")), ListOf(Number("a loss")), Number("tokens", whole=True)),
 )

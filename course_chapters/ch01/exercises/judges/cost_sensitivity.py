@@ -29,7 +29,7 @@ def _point_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:saved": 0.4, "generality:saved": 0.6},
     cases=_point_cases,
-    verdicts=table(Column(part="saved", unit="US dollars", want=right, words=_point_words)),
+    verdicts=table(Column("saved", "US dollars", words=_point_words), right=right),
     why="Cost scales as 1/MFU and the number of GPUs cancels: half the GPUs for twice as long are the same GPU-hours. "
     "The slope is cost/MFU per unit, so a point is worth most where the MFU is low. One per cent more MFU always "
     "saves one per cent of the cost (elasticity −1). A whole point saves a little less than the slope says, "

@@ -36,12 +36,12 @@ JUDGING = Judging(
     cases=_bug_cases,
     verdicts=table(
         Column(
-            part="mfu",
-            unit="(a fraction of one)",
-            want=right,
+            "mfu",
+            "(a fraction of one)",
             words=lambda p, s, b, k, t, n, f: f"{number_text(p)} parameters, batch {b}, {gpus_text(n)}",
             hint="The FLOPs of which GPUs, over the peak of which GPUs?",
-        )
+        ),
+        right=right,
     ),
     why="A utilization compares what was done with what the same hardware could have done. The published calculation "
     "divided the tokens of all GPUs by the peak of one, so its result was too large by the number of GPUs. Tokens "

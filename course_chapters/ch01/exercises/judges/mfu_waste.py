@@ -21,8 +21,8 @@ def _money_words(spent: float, price: float, mfu: float, name: str, baseline: fl
 
 
 _COLUMNS = (
-    Column(part="lost", unit="US dollars", words=_money_words, want=_want(0)),
-    Column(part="more", unit="(a fraction of one)", words=_money_words, want=_want(1)),
+    Column("lost", "US dollars", words=_money_words, want=_want(0)),
+    Column("more", "(a fraction of one)", words=_money_words, want=_want(1)),
 )
 
 

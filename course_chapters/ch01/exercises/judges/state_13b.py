@@ -60,19 +60,14 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="state",
-            unit="bytes",
-            want=right[0],
+            "state",
+            "bytes",
             words=lambda p: f"{number_text(p)} parameters",
             hint="Compare your bytes per parameter with the listed ones.",
         ),
-        Column(part="fewest", unit="GPUs", want=right[1], rel=EXACT, words=_spread_words),
-        Column(
-            part="headroom",
-            unit="bytes",
-            want=right[2],
-            words=lambda n, m, g: f"{bytes_text(n)} on {gpus_text(g)} of {bytes_text(m)}",
-        ),
+        Column("fewest", "GPUs", rel=EXACT, words=_spread_words),
+        Column("headroom", "bytes", words=lambda n, m, g: f"{bytes_text(n)} on {gpus_text(g)} of {bytes_text(m)}"),
+        right=right,
     ),
     why="State is a sum over buckets, each parameters × bytes. The fewest GPUs are a quotient rounded up, because you "
     "cannot rent a fraction of a GPU. That count leaves little or no room for activations, so people use more "

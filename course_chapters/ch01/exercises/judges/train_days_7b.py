@@ -60,14 +60,9 @@ JUDGING = Judging(
     shares={"values:days": 0.25, "values:gpus": 0.15, "generality:days": 0.3, "generality:gpus": 0.3},
     cases=_days_cases,
     verdicts=table(
-        Column(
-            part="days",
-            unit="days",
-            want=right[0],
-            words=_run_words,
-            hint="Divide FLOP by FLOP per second, then convert seconds to days.",
-        ),
-        Column(part="gpus", unit="GPUs", want=right[1], words=_run_words, rel=EXACT),
+        Column("days", "days", words=_run_words, hint="Divide FLOP by FLOP per second, then convert seconds to days."),
+        Column("gpus", "GPUs", words=_run_words, rel=EXACT),
+        right=right,
     ),
     why="Time is work over speed: 6 × parameters × tokens FLOP over peak × utilization FLOP/s. With perfect scaling N "
     "GPUs need 1/N of the time, so the count is days alone over days allowed, rounded up. Tens of GPUs, not "

@@ -56,15 +56,12 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-_COLUMNS = (
-    Column(part="peak", unit="FLOP/s", words=_words, want=lambda *row: right(*row)[0]),
-    Column(part="years", unit="years", words=_words, want=lambda *row: right(*row)[1]),
-)
+_COLUMNS = (Column("peak", "FLOP/s", words=_words), Column("years", "years", words=_words))
 
 
 def _peak_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     """The verdicts on both columns; where the case has a part of its own, both count for that."""
-    return [replace(each, part=case.part or each.part) for each in table(_COLUMNS)(params, case, outcome)]
+    return [replace(each, part=case.part or each.part) for each in table(_COLUMNS, right=right)(params, case, outcome)]
 
 
 JUDGING = Judging(

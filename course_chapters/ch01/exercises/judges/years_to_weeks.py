@@ -59,15 +59,12 @@ def _plan_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-_COLUMNS = (
-    Column(part="weeks", unit="weeks", want=lambda *row: right(*row)[0], words=_words),
-    Column(part="gpus", unit="GPUs", want=lambda *row: right(*row)[1], words=_words, rel=EXACT, none=_OUT_OF_REACH),
-)
+_COLUMNS = (Column("weeks", "weeks", words=_words), Column("gpus", "GPUs", words=_words, rel=EXACT, none=_OUT_OF_REACH))
 
 
 def _plan_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     """The verdicts on both columns, or on the one that the case is about."""
-    return [each for each in table(_COLUMNS)(params, case, outcome) if case.part in ("", each.part)]
+    return [each for each in table(_COLUMNS, right=right)(params, case, outcome) if case.part in ("", each.part)]
 
 
 JUDGING = Judging(

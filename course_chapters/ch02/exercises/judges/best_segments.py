@@ -10,9 +10,8 @@ Sizes = Sequence[int]
 right = Worked("best-segments")
 
 PEAK = Column(
-    part="peak",
-    unit="bytes",
-    want=right[0],
+    "peak",
+    "bytes",
     rel=EXACT,
     words=lambda inputs, inner, starts: f"{len(inputs)} layers cut at {list(starts)}",
     hint="Write down what is alive during each segment.",
@@ -39,7 +38,7 @@ def _cut_fault(row: tuple[Sizes, Sizes], value: Sequence[float]) -> Fault | None
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
     if case.args[0] == 0:
-        return table(PEAK)(params, case, outcome)
+        return table(PEAK, right=right)(params, case, outcome)
     return [verdict(case.kind, "cut", case, first(*map(_cut_fault, case.args[1], outcome.value)))]
 
 

@@ -39,16 +39,16 @@ JUDGING = Judging(
     cases=_count_cases,
     verdicts=table(
         Breakdown(
-            part="parts",
-            unit="parameters",
-            want=right[0],
+            "parts",
+            "parameters",
             words=lambda s: (
                 f"{s['layers']} layers of {s['hidden']}, {s['heads']} heads of {s['head_dim']}, "
                 f"{s['kv_heads']} for K and V"
             ),
             rel=EXACT,
             floor=0,
-        )
+        ),
+        right=right,
     ),
     why="Do not plan with a model's name: 8B means 8.03 billion parameters, 70B means 70.6. In a small model with a "
     "large vocabulary, the embedding holds a fifth of the parameters. Shared keys and values save only about a "

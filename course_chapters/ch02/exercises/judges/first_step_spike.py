@@ -19,9 +19,7 @@ def _apart(got: Sequence[float], want: Sequence[float]) -> Fault:
     return "", f"{phase}: {amount} is {one / level:.3g} times the bytes alive at its worst moment."
 
 
-_TIMELINE = Series(
-    part="timeline", want=right[0], words=lambda job: f"{bytes_text(job['weights'])} of weights", apart=_apart
-)
+_TIMELINE = Series("timeline", words=lambda job: f"{bytes_text(job['weights'])} of weights", apart=_apart)
 
 
 def _death_fault(row: tuple[Job, float], value: str | None) -> Fault | None:
@@ -47,7 +45,7 @@ def _deaths_fault(case: Case, values: Sequence[str | None]) -> Fault | None:
 
 def _spike_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
     if case.args[0] == 0:
-        return table(_TIMELINE)(params, case, outcome)
+        return table(_TIMELINE, right=right)(params, case, outcome)
     return [verdict(case.kind, "dies", case, _deaths_fault(case, outcome.value))]
 
 

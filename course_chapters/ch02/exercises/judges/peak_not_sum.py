@@ -27,17 +27,11 @@ def _words(log: Log) -> str:
 
 BY_PLACE = table(
     (
-        Column(
-            part="bytes",
-            unit="bytes",
-            want=lambda log: right(log)[0],
-            rel=EXACT,
-            words=_words,
-            hint="Go through the moments in order with a running total.",
-        ),
-        Column(part="time", unit="(a time of the log)", want=lambda log: right(log)[1], rel=EXACT, words=_words),
-        Word(part="kind", choices=KINDS, want=lambda log: right(log)[2], words=_words),
-    )
+        Column("bytes", "bytes", rel=EXACT, words=_words, hint="Go through the moments in order with a running total."),
+        Column("time", "(a time of the log)", rel=EXACT, words=_words),
+        Word("kind", KINDS, words=_words),
+    ),
+    right=right,
 )
 
 

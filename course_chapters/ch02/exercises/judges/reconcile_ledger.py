@@ -61,15 +61,15 @@ JUDGING = Judging(
     shares=shares(kept=(0.25, 0.25), block=(0.2, 0.3)),
     cases=_cases,
     verdicts=table(
-        Breakdown(part="kept", unit="bytes", want=right[0], words=lambda rows: f"{len(rows)} rows", rel=EXACT, floor=0),
+        Breakdown("kept", "bytes", words=lambda rows: f"{len(rows)} rows", rel=EXACT, floor=0),
         Column(
-            part="block",
-            unit="bytes",
-            want=right[1],
+            "block",
+            "bytes",
             rel=0.01,
             words=lambda b, s, h, a, f, z: f"{b} × {s} tokens, hidden {h}, {a} heads, ffn {f}, {z} bytes a number",
             hint="Name every storage in the rows, and write its size in tokens, hidden, ffn and heads.",
         ),
+        right=right,
     ),
     why="The block keeps eight tensors of shape (tokens, hidden): both norms' inputs and outputs, queries, keys, "
     "values, and attention's result. It keeps two of shape (tokens, ffn): the GELU's input and output. Written "

@@ -38,13 +38,11 @@ JUDGING = Judging(
     shares=shares(buckets=(0.3, 0.3), largest=(0.2, 0.2)),
     cases=_state_cases,
     verdicts=table(
-        Breakdown(part="buckets", unit="bytes", want=right[0], words=_plan_text, rel=CLOSE, floor=0),
+        Breakdown("buckets", "bytes", words=_plan_text, rel=CLOSE, floor=0),
         Column(
-            part="largest",
-            unit="parameters",
-            want=right[1],
-            words=lambda m, c: f"{bytes_text(m)}, {m / right[1](m, c):g} bytes per parameter",
+            "largest", "parameters", words=lambda m, c: f"{bytes_text(m)}, {m / right[1](m, c):g} bytes per parameter"
         ),
+        right=right,
     ),
     why="The same 70B parameters take 840 GB without a master copy, 1,120 GB with one, and 1,260 GB with gradients "
     "summed in fp32. All three are right. Before you compare such numbers, ask which buckets exist and which data "

@@ -46,8 +46,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _line(place: int, unit: str, hint: str) -> Column:
     return Column(
-        part="line",
-        unit=unit,
+        "line",
+        unit,
         want=lambda *row: right[0](*row)[place],
         words=lambda sizes, seconds: f"{len(sizes)} messages",
         rel=0.08,
@@ -65,18 +65,15 @@ JUDGING = Judging(
                 _line(1, "bytes/s", "β: what does the largest message get?"),
             ),
             Column(
-                part="switch",
-                unit="bytes",
-                want=right[1],
+                "switch",
+                "bytes",
                 words=lambda small, large: f"{_way(small)} against {_way(large)}",
                 hint="Where do the two lines meet, and which method is faster above that size?",
             ),
             Column(
-                part="best",
-                unit="bytes/s",
-                want=right[2],
-                words=lambda n, small, large: f"{bytes_text(n)} by {_way(small)} or {_way(large)}",
+                "best", "bytes/s", words=lambda n, small, large: f"{bytes_text(n)} by {_way(small)} or {_way(large)}"
             ),
+            right=right,
         )
     ),
     within=0.05,

@@ -26,7 +26,7 @@ def _series(part: str, place: int, rel: float) -> Series:
     def words(counts: list[int], memory: float, flops: float) -> str:
         return f"{counts} of {bytes_text(memory)} and {flops_text(flops)}/s, {part}"
 
-    return Series(part=part, want=lambda *row: right(*row)[place], words=words, each="level", rel=rel)
+    return Series(part, want=lambda *row: right(*row)[place], words=words, each="level", rel=rel)
 
 
 JUDGING = Judging(

@@ -66,15 +66,15 @@ JUDGING = Judging(
     verdicts=one_verdict(
         table(
             Column(
-                part="batch",
-                unit="sequences",
-                want=right,
+                "batch",
+                "sequences",
                 words=_machine_words,
                 rel=0.0,
                 hint="At which batch do both times of a step meet?",
                 none="each further sequence takes longer to read than to compute, so no batch is enough; return None",
                 some="some batch is enough here",
-            )
+            ),
+            right=right,
         )
     ),
     why="Weights are read once for the whole batch, so each further sequence is free until computing takes as long as "

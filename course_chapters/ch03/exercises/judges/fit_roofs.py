@@ -18,8 +18,8 @@ def _words(runs: Runs, cache: float, flops: float, bandwidth: float) -> str:
 
 def _column(place: int, part: str, unit: str) -> Column:
     return Column(
-        part=part,
-        unit=unit,
+        part,
+        unit,
         want=lambda *row: right(*row)[place],
         words=_words,
         hint="Compare your time of each run, and the runs that you keep, with the list of flaws.",

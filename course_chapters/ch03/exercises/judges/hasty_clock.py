@@ -35,8 +35,8 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="kernel",
-            unit="seconds",
+            "kernel",
+            "seconds",
             rel=0.05,
             want=lambda spec, count: spec["kernel"],
             words=lambda spec, count: f"a kernel timed {count} times",

@@ -55,14 +55,11 @@ JUDGING = Judging(
     shares=shares(levels=(0.25, 0.3), effective=(0.2, 0.25)),
     cases=_cases,
     verdicts=table(
-        Series(part="levels", want=right[0], words=lambda levels: f"{len(levels)} levels", apart=_levels_apart),
+        Series("levels", words=lambda levels: f"{len(levels)} levels", apart=_levels_apart),
         Column(
-            part="effective",
-            unit="bytes/s",
-            want=right[1],
-            words=_buffer_words,
-            hint="How many seconds does each share of the buffer take?",
+            "effective", "bytes/s", words=_buffer_words, hint="How many seconds does each share of the buffer take?"
         ),
+        right=right,
     ),
     why="First convert every published rate to one device and one direction. Then leaving the server costs a factor "
     "of 9 on an H100, not 18; a rack's 400 GB/s are the same 50 per device; and between pods a seventh remains. "

@@ -38,24 +38,14 @@ JUDGING = Judging(
     cases=_intensity_cases,
     verdicts=table(
         Column(
-            part="matmul",
-            unit="FLOP per byte",
-            want=right[0],
+            "matmul",
+            "FLOP per byte",
             words=lambda m, k, n, s, r: f"({m:,} × {k:,}) by ({k:,} × {n:,}) at {_size_text(s)}{_READS[r]}",
             hint="Which of the three matrices are read, and which are written?",
         ),
-        Column(
-            part="relu",
-            unit="FLOP per byte",
-            want=right[1],
-            words=lambda s, r: f"elements of {_size_text(s)}{_READS[r]}",
-        ),
-        Column(
-            part="ridge",
-            unit="FLOP per byte",
-            want=right[2],
-            words=lambda f, b: f"{flops_text(f)}/s and {bytes_text(b)}/s",
-        ),
+        Column("relu", "FLOP per byte", words=lambda s, r: f"elements of {_size_text(s)}{_READS[r]}"),
+        Column("ridge", "FLOP per byte", words=lambda f, b: f"{flops_text(f)}/s and {bytes_text(b)}/s"),
+        right=right,
     ),
     why="The FLOP grow with the volume m·k·n, the bytes with the three faces. So a large product lies far to the "
     "right of any ridge, and an elementwise operation of any size far to the left. For a product of side 4,096 in "

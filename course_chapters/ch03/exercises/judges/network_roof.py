@@ -58,14 +58,11 @@ JUDGING = Judging(
     verdicts=table(
         (
             Column(
-                part="roof",
-                unit="FLOP/s",
-                want=lambda *row: right(*row)[0],
-                words=_work_words,
-                hint="Which of the three is busy the longest, and for how long?",
+                "roof", "FLOP/s", words=_work_words, hint="Which of the three is busy the longest, and for how long?"
             ),
-            Word(part="bound", choices=PARTS, want=lambda *row: right(*row)[1], words=_work_words),
-        )
+            Word("bound", PARTS, words=_work_words),
+        ),
+        right=right,
     ),
     why="Each resource is busy for its amount divided by its rate. With perfect overlap the longest of the three is "
     "the time of the step, and FLOP divided by that time is the attainable rate. Arithmetic limits a layer inside "

@@ -51,19 +51,15 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="efficiency",
-            unit="(a fraction of one)",
-            want=right[0],
+            "efficiency",
+            "(a fraction of one)",
             words=lambda m, n, t, s: f"{m:,} × {n:,} in tiles of {t} on {s} processors",
             hint="The cost counts whole tiles and whole rounds of them.",
         ),
         Series(
-            part="dips",
-            want=right[1],
-            rel=0.0,
-            words=lambda m, sizes, t, s: f"m = {m:,}, tiles of {t}, {s} processors",
-            apart=_dips_apart,
+            "dips", rel=0.0, words=lambda m, sizes, t, s: f"m = {m:,}, tiles of {t}, {s} processors", apart=_dips_apart
         ),
+        right=right,
     ),
     why="Work comes in whole tiles and tiles in whole rounds, so the time of a matmul grows in steps while its FLOP "
     "grow smoothly. Just after each step some processors are idle: one more column can start a round in which "

@@ -34,10 +34,11 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         [
-            Column(part="reads", unit="FLOP per byte read", want=lambda *row: right(*row)[0], words=_words),
-            Column(part="writes", unit="FLOP per byte moved", want=lambda *row: right(*row)[1], words=_words),
-            Word(part="ridge", choices=PAST, want=lambda *row: right(*row)[2], words=_words),
-        ]
+            Column("reads", "FLOP per byte read", words=_words),
+            Column("writes", "FLOP per byte moved", words=_words),
+            Word("ridge", PAST, words=_words),
+        ],
+        right=right,
     ),
     why="The counts are n / size and two thirds of that. They disagree only for sides between 1 and 1.5 times size × "
     "ridge. At n = 4,096 in 16 bits they are 2,048 and 1,365 FLOP per byte, both far past the ridge of an H100; "

@@ -57,28 +57,21 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="moves",
-            unit="elements",
-            want=right[0],
+            "moves",
+            "elements",
             rel=EXACT,
             hint="Count how often each tile of A, B and C moves.",
             words=lambda m, k, n, t: f"{_size_words(m, k, n)} in tiles of {t}",
         ),
+        Column("tile", "elements along a side", rel=EXACT, words=lambda c: f"a cache of {c:,} elements"),
         Column(
-            part="tile",
-            unit="elements along a side",
-            want=right[1],
-            rel=EXACT,
-            words=lambda c: f"a cache of {c:,} elements",
-        ),
-        Column(
-            part="intensity",
-            unit="FLOP per byte",
-            want=right[2],
+            "intensity",
+            "FLOP per byte",
             words=lambda m, k, n, c, s: (
                 f"{_size_words(m, k, n)} through {c:,} elements of {s} byte{'' if s == 1 else 's'}"
             ),
         ),
+        right=right,
     ),
     why="A matrix moves as often as there are tiles along the side that it does not have: every element of A is used "
     "for every column of C, one tile width of columns at a time. Three tiles share the cache, so the side and the "

@@ -52,15 +52,12 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         (
-            Word(part="part", choices=PARTS, want=lambda *row: right(*row)[0], words=_words),
+            Word("part", PARTS, words=_words),
             Column(
-                part="speed-up",
-                unit="times",
-                want=lambda *row: right(*row)[1],
-                words=_words,
-                hint="Divide the time before by the time after, with the new rates.",
+                "speed-up", "times", words=_words, hint="Divide the time before by the time after, with the new rates."
             ),
-        )
+        ),
+        right=right,
     ),
     why="If everything overlaps, only the busiest part can help, and only until the next one is the busiest: a factor "
     "of two gains at most two. If the wires do not overlap, every part on the critical path helps a little "

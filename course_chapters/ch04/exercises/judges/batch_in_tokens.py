@@ -6,17 +6,12 @@ from course_grader.judging.per_row import EXACT, Column, shares, table
 SEQUENCES, ACCUMULATED, RANKS, LENGTHS = (1, 2, 3, 4, 8), (2, 3, 4, 8, 16), (1, 2, 8, 24, 64, 128), (1024, 2048, 8192)
 right = Worked("batch-in-tokens")
 TOKENS = Column(
-    part="tokens",
-    unit="tokens",
-    rel=0.0,
-    want=right[0],
-    words=lambda b, g, n, s: f"{b} sequences of {s:,} tokens, {g} micro-batches, {n} ranks",
+    "tokens", "tokens", rel=0.0, words=lambda b, g, n, s: f"{b} sequences of {s:,} tokens, {g} micro-batches, {n} ranks"
 )
 ACCUMULATION = Column(
-    part="accumulation",
-    unit="micro-batches",
+    "accumulation",
+    "micro-batches",
     rel=EXACT,
-    want=right[1],
     words=lambda batch, b, n, s: f"{batch:,} tokens from {n} ranks with {b} sequences of {s:,} tokens",
     none="no whole number of micro-batches gives exactly this batch; return None",
     some="a whole number of micro-batches gives exactly this batch",
@@ -50,7 +45,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(tokens=(0.25, 0), accumulation=(0.25, 0.5)),
     cases=_cases,
-    verdicts=table(TOKENS, ACCUMULATION),
+    verdicts=table(TOKENS, ACCUMULATION, right=right),
     why="A step sees every sequence of every micro-batch on every rank, so the batch is the product of the four "
     "numbers. The optimizer sees only this product: with half as many ranks, accumulate twice as many "
     "micro-batches, and no other setting has to change. A batch that does not divide is silently rounded by some "

@@ -4,10 +4,9 @@ from course_grader.judging import FINE, Case, Column, Judging, Params, Worked, o
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, logarithmic, plain
 
 RATE = Column(
-    part="rate",
-    unit="as a learning rate",
+    "rate",
+    "as a learning rate",
     rel=FINE,
-    want=Worked("learning-rate"),
     words=lambda step, peak, floor, warmup, total: f"update {step:,}, warm-up {warmup:,}, total {total:,}",
 )
 
@@ -47,7 +46,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:rate 0.5, generality:edges 0.5",
     cases=_cases,
-    verdicts=one_verdict(table(RATE)),
+    verdicts=one_verdict(table(RATE, right=Worked("learning-rate"))),
     why="The schedule is a pure function of the update's number, so nothing has to be saved besides that number. "
     "Written as a chain of calls that each multiply the rate, it would drift or jump after a resume. The formula "
     "must not be continued past its end: half a cosine later the rate is back at its peak, and a run that is "

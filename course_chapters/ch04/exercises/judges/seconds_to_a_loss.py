@@ -7,19 +7,17 @@ from course_grader.judging.per_row import EXACT, FINE, Column, shares, table
 
 right = Worked("seconds-to-a-loss")
 SECONDS = Column(
-    part="seconds",
-    unit="seconds",
+    "seconds",
+    "seconds",
     rel=FINE,
-    want=right[0],
     words=lambda run, target: f"{len(run['tokens'])} points at {run['rate']:,.0f} tokens/s, target {target:.3f}",
     none="the loss never gets to the target; return None",
     some="the loss does get to the target",
 )
 WINNER = Column(
-    part="winner",
-    unit="as the number of a run",
+    "winner",
+    "as the number of a run",
     rel=EXACT,
-    want=right[1],
     words=lambda runs, target: f"{len(runs)} runs, target {target:.3f}",
     none="no run gets to the target; return None",
     some="a run gets to the target",
@@ -82,7 +80,7 @@ def _time_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(seconds=(0.25, 0.25), winner=(0.25, 0.25)),
     cases=_time_cases,
-    verdicts=table(SECONDS, WINNER),
+    verdicts=table(SECONDS, WINNER, right=right),
     why="Time to a loss is tokens to that loss over tokens per second. Each factor alone can point to the wrong run: "
     "a larger batch raises the rate and also the tokens needed. The comparison holds for one target; another "
     "target may have another winner.",

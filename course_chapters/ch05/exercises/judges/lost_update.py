@@ -38,19 +38,15 @@ JUDGING = Judging(
     verdicts=one_verdict(
         table(
             Column(
-                part="threshold",
-                unit="units of the weight",
-                want=right[0],
+                "threshold",
+                "units of the weight",
                 words=lambda w, b: f"A weight of {w:.6g} with {b} fraction bits",
                 rel=EXACT,
             ),
             Column(
-                part="bits",
-                unit="fraction bits",
-                want=right[1],
-                words=lambda w, u: f"A weight of {w:.6g} and an update of {u:.6g}",
-                rel=EXACT,
+                "bits", "fraction bits", words=lambda w, u: f"A weight of {w:.6g} and an update of {u:.6g}", rel=EXACT
             ),
+            right=right,
         )
     ),
     why="""A result is rounded back to the old weight as long as it is nearer to it than to the neighbor, so half the

@@ -50,23 +50,22 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="tokens",
-            unit="tokens",
-            want=right[0],
+            "tokens",
+            "tokens",
             rel=FINE,
             words=lambda flops, bandwidth, ranks, size: (
                 f"{_words(flops, bandwidth)}, {gpus_text(ranks)}, {size:g} bytes a gradient"
             ),
         ),
         Column(
-            part="gpus",
-            unit="GPUs",
-            want=right[1],
+            "gpus",
+            "GPUs",
             rel=EXACT,
             words=lambda batch, flops, bandwidth, size: (
                 f"{batch:,.0f} tokens, {_words(flops, bandwidth)}, {size:g} bytes a gradient"
             ),
         ),
+        right=right,
     ),
     why="Bytes and FLOPs both grow with the number of parameters, so it cancels. What decides is how many tokens each "
     "GPU processes per parameter that it sends. A fixed batch on more GPUs means fewer tokens on each. With k "

@@ -54,8 +54,8 @@ def _fits_words(params: float, ranks: int, memory: float, *wires: Any) -> str:
 
 VOLUMES = [
     Column(
-        part=part,
-        unit="bytes",
+        part,
+        "bytes",
         want=lambda *row, place=place: right[0](*row)[place],
         words=lambda p, n, k: f"{p / BILLION:g}B on {n:,} ranks in groups of {k:,}",
         rel=FINE,
@@ -63,15 +63,10 @@ VOLUMES = [
     for place, part in enumerate(("held", "inside", "across"))
 ]
 SMALLEST = Column(
-    part="smallest",
-    unit="ranks",
-    want=right[1],
-    words=_fits_words,
-    rel=EXACT,
-    none="the state does not fit in any group; return None",
+    "smallest", "ranks", words=_fits_words, rel=EXACT, none="the state does not fit in any group; return None"
 )
-BEST = Column(part="best", unit="ranks", want=right[2], words=_fits_words, rel=EXACT, none="no group fits; return None")
-VERDICTS = table(VOLUMES, SMALLEST, BEST)
+BEST = Column("best", "ranks", words=_fits_words, rel=EXACT, none="no group fits; return None")
+VERDICTS = table(VOLUMES, SMALLEST, BEST, right=right)
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:

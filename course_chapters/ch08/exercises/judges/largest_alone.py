@@ -12,13 +12,10 @@ def _limits(m: float, layers: int, a: float, b: float) -> str:
     return f"GPUs of {m / GB:g} GB, {layers} layers, {a / GB:g} GB of activations, {b:g} bytes"
 
 
-LARGEST = Column(
-    part="largest", unit="parameters", want=right[0], rel=FINE, words=lambda n, *rest: f"{n:,} {_limits(*rest)}"
-)
+LARGEST = Column("largest", "parameters", rel=FINE, words=lambda n, *rest: f"{n:,} {_limits(*rest)}")
 RANKS_FOR = Column(
-    part="ranks",
-    unit="GPUs",
-    want=right[1],
+    "ranks",
+    "GPUs",
     rel=EXACT,
     words=lambda p, *rest: f"{p / BILLION:g}B on {_limits(*rest)}",
     none="two layers and the activations already exceed the memory; return None",
@@ -56,7 +53,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:largest": 0.35, "values:ranks": 0.3, "generality:clusters": 0.35},
     cases=_cases,
-    verdicts=one_verdict(table(LARGEST, RANKS_FOR)),
+    verdicts=one_verdict(table(LARGEST, RANKS_FOR, right=right)),
     why="""Only the state is divided by N. Two gathered layers grow with the model, and activations stay. With ever more
 GPUs the largest model tends to (memory − activations) · layers / 4, not to infinity. Beyond that the layers or the
 sequence must be cut as well.""",

@@ -5,16 +5,14 @@ from course_lib.estimate.units import BILLION, GB, TFLOP
 
 right = Worked("offload-boundary")
 STEP = Column(
-    part="step",
-    unit="seconds",
-    want=right[0],
+    "step",
+    "seconds",
     rel=FINE,
     words=lambda p, t, n, f, m, b: f"{p / BILLION:g}B, {t:,} tokens, {n} ranks, {m:g} bytes at {b / GB:g} GB/s",
 )
 HIDDEN = Column(
-    part="hidden",
-    unit="tokens",
-    want=right[1],
+    "hidden",
+    "tokens",
     rel=FINE,
     words=lambda n, f, m, b: f"{n} ranks, {f / TFLOP:g} TFLOP/s, {m:g} bytes at {b / GB:g} GB/s",
 )
@@ -43,7 +41,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:step": 0.4, "values:hidden": 0.3, "generality:machines": 0.3},
     cases=_cases,
-    verdicts=one_verdict(table(STEP, HIDDEN)),
+    verdicts=one_verdict(table(STEP, HIDDEN, right=right)),
     why="""Both times grow with the parameters, so the parameters cancel. What remains is bytes per parameter against
 FLOPs per parameter, and only the FLOPs grow with the tokens. With N ranks, each link carries one N-th. With a disk, the
 boundary lies at many more tokens.""",

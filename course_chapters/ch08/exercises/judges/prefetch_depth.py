@@ -7,19 +7,15 @@ from course_lib.estimate.units import GB, TFLOP
 
 right = Worked("prefetch-depth")
 CROSSOVER = Column(
-    part="crossover",
-    unit="tokens",
-    want=right[0],
+    "crossover",
+    "tokens",
     rel=FINE,
     words=lambda f, b, n, g, r: f"{f / TFLOP:g} TFLOP/s, {b / GB:g} GB/s, {n} ranks, {g:g} and {r:g} bytes",
 )
-EXPOSED = Column(
-    part="exposed", unit="seconds", want=right[1], rel=EXACT, words=lambda g, c, d: f"{len(g)} units, depth {d}"
-)
+EXPOSED = Column("exposed", "seconds", rel=EXACT, words=lambda g, c, d: f"{len(g)} units, depth {d}")
 LEAST = Column(
-    part="least",
-    unit="units",
-    want=right[2],
+    "least",
+    "units",
     rel=EXACT,
     none="no depth leaves so little, because nothing hides the first gather; return None",
     some="there is such a depth. Exactly `most` seconds are allowed",
@@ -66,7 +62,7 @@ JUDGING = Judging(
     shares="values:crossover 0.2, values:exposed 0.3, values:least 0.15, generality:machines 0.1, "
     "generality:passes 0.25",
     cases=_cases,
-    verdicts=one_verdict(table(CROSSOVER, EXPOSED, LEAST)),
+    verdicts=one_verdict(table(CROSSOVER, EXPOSED, LEAST, right=right)),
     why="""Below the crossover sending takes longer than computing, and no depth hides it. Above it, depth 1 is enough
 for equal units; a large unit after small ones needs more. Nothing hides the first gather. Every unit ahead is one more
 unit in memory.""",

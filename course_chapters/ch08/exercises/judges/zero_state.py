@@ -17,16 +17,11 @@ def _buckets_text(buckets: Mapping[str, float]) -> str:
 
 
 HELD = Column(
-    part="held",
-    unit="bytes",
-    want=right[0],
-    words=lambda p, s, n, b: f"{p / BILLION:g}B, stage {s}, {n:,} ranks, {_buckets_text(b)}",
-    rel=FINE,
+    "held", "bytes", words=lambda p, s, n, b: f"{p / BILLION:g}B, stage {s}, {n:,} ranks, {_buckets_text(b)}", rel=FINE
 )
 FEWEST = Column(
-    part="fewest",
-    unit="ranks",
-    want=right[1],
+    "fewest",
+    "ranks",
     words=lambda p, s, b, m: f"{p / BILLION:g}B, stage {s}, {_buckets_text(b)}, GPUs of {m / GB:g} GB",
     rel=EXACT,
     none="the part that stays whole does not fit on any number of ranks; return None",
@@ -76,7 +71,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:held": 0.4, "values:fewest": 0.25, "generality:optimizers": 0.15, "generality:cards": 0.2},
     cases=_cases,
-    verdicts=one_verdict(table(HELD, FEWEST)),
+    verdicts=one_verdict(table(HELD, FEWEST, right=right)),
     why="""Each stage divides one more bucket by N. The rest is a floor that no number of ranks lowers: 4 bytes per
 parameter in stage 1, 2 in stage 2, none in stage 3. The stages shard the largest bucket first.""",
     pytorch="`ZeroRedundancyOptimizer` is stage 1, `fully_shard` stage 3; DeepSpeed takes the number as "

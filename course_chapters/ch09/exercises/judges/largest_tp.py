@@ -8,16 +8,14 @@ from course_lib.estimate.units import GB, TFLOP
 
 right = Worked("largest-tp")
 SECONDS = Column(
-    part="seconds",
-    unit="seconds",
-    want=right[0],
+    "seconds",
+    "seconds",
     rel=FINE,
     words=lambda tokens, hidden, ranks, bandwidth: f"{tokens:,} tokens, hidden {hidden:,}, {ranks} ranks",
 )
 LARGEST = Column(
-    part="largest",
-    unit="ranks",
-    want=right[1],
+    "largest",
+    "ranks",
     rel=EXACT,
     words=lambda tokens, hidden, ffn, flops, inside, across, per_node, share: (
         f"{tokens:,} tokens, hidden {hidden:,}, ffn {ffn:,}, {flops / TFLOP:,.0f} TFLOP/s, {inside / GB:g} and "
@@ -84,7 +82,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:seconds 0.35, values:largest 0.25, generality:clusters 0.4",
     cases=_cases,
-    verdicts=one_verdict(table(SECONDS, LARGEST)),
+    verdicts=one_verdict(table(SECONDS, LARGEST, right=right)),
     why="Bytes per rank hardly depend on N, but products per rank fall with it. So communication's share grows with "
     "N, and jumps where the ring leaves the node. Tokens cancel: the width of the layer and the wire decide.",
     pytorch="Published runs stay inside a server: TP 8 in Megatron's and Llama 3's.",

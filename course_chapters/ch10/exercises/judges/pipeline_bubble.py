@@ -38,15 +38,9 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=one_verdict(
         table(
-            Column(
-                part="bubble",
-                unit="(a fraction of one)",
-                want=right[0],
-                rel=EXACT,
-                words=_sizes,
-                hint="Draw the slots of two stages.",
-            ),
-            Column(part="inverse", unit="micro-batches", want=right[1], rel=EXACT, words=_limit),
+            Column("bubble", "(a fraction of one)", rel=EXACT, words=_sizes, hint="Draw the slots of two stages."),
+            Column("inverse", "micro-batches", rel=EXACT, words=_limit),
+            right=right,
         )
     ),
     why="""Rank s waits s slots before its first micro-batch arrives, and p − 1 − s slots after its last: p − 1 in all,

@@ -20,9 +20,8 @@ def _share_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 SHARES = Column(
-    part="bytes",
-    unit="bytes",
-    want=right[0],
+    "bytes",
+    "bytes",
     words=lambda tokens, hidden, tp, cp, sp: (
         f"{tokens:,} tokens, hidden {hidden:,}, tp {tp}, cp {cp}, {'with' if sp else 'without'} sequence parallelism"
     ),
@@ -33,7 +32,7 @@ SHARES = Column(
 JUDGING = Judging(
     shares=shares(bytes=(0.5, 0.5)),
     cases=_share_cases,
-    verdicts=table(SHARES),
+    verdicts=table(SHARES, right=right),
     why="""Tensor parallelism splits the matmuls and what lies between them. Norms and dropouts work token by token, so
 the same ranks can share their tokens: no new ranks, and no new bytes on the wire. Context parallelism has ranks of its
 own and splits the tokens of everything, attention included.""",

@@ -51,12 +51,12 @@ JUDGING = Judging(
     cases=_hide_cases,
     verdicts=table(
         Column(
-            part="tokens",
-            unit="tokens",
-            want=right[0],
+            "tokens",
+            "tokens",
             words=lambda f, b, s, h, k, w: f"{f:.3g} FLOP/s, {b:.3g} B/s, {s:g} s, {h} heads, {k} KV heads of {w}",
             rel=EXACT,
-        )
+        ),
+        right=right,
     ),
     why="""Computation grows with the square of the tokens on a rank, and the transfer with their number. So there is a
 smallest part that hides its transfer. GQA shrinks the transfer and not the computation, which is why it helps the

@@ -9,7 +9,7 @@ from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict
 from course_grader.judging.per_row import FINE, Column
 
 right = Worked("zig-zag-positions")
-RATIO = Column(part="imbalance", unit="times the mean", want=right[1], words=lambda parts: f"parts {parts}", rel=FINE)
+RATIO = Column("imbalance", "times the mean", want=right[1], words=lambda parts: f"parts {parts}", rel=FINE)
 
 Parts = list[list[int]]
 

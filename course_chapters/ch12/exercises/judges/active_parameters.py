@@ -31,8 +31,9 @@ JUDGING = Judging(
     cases=_parameter_cases,
     verdicts=one_verdict(
         table(
-            Column(part="total", unit="parameters", want=right[0], words=_model_text, rel=EXACT),
-            Column(part="active", unit="parameters", want=right[1], words=_model_text, rel=EXACT),
+            Column("total", "parameters", words=_model_text, rel=EXACT),
+            Column("active", "parameters", words=_model_text, rel=EXACT),
+            right=right,
         )
     ),
     why="""Memory follows the total, and FLOPs follow the active parameters: 6 per active parameter and token in

@@ -68,9 +68,8 @@ def kept_fault(row: Any, got: Any, want: Tensor) -> Fault | None:
 
 
 SIZE = Column(
-    part="size",
-    unit="copies",
-    want=right[0],
+    "size",
+    "copies",
     words=lambda tokens, k, experts, factor: f"{tokens} tokens, {k} of {experts} experts, factor {factor}",
     rel=EXACT,
 )
@@ -79,7 +78,7 @@ SIZE = Column(
 def _capacity_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     index, given = case.args
     if index == 0:
-        return [*table(SIZE)(params, case, outcome)]
+        return [*table(SIZE, right=right)(params, case, outcome)]
     faults = (kept_fault(row, got, right[1](*row)) for row, got in zip(given, outcome.value, strict=True))
     return judged(case, first_of(faults), named=True)
 

@@ -84,8 +84,8 @@ def _node_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         )
         return judged(case, first_of(faults), named=True)
     column = Column(
-        part=case.part,
-        unit="rows",
+        case.part,
+        "rows",
         want=right[1],
         words=lambda ids, home, experts, nodes: f"{len(ids)} tokens, {experts} experts on {nodes} nodes",
         rel=EXACT,

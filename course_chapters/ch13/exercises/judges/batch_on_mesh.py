@@ -16,8 +16,8 @@ def _run_words(gpus: int, tp: int, cp: int, pp: int, sequences: int, micro: int)
 
 
 MICRO_BATCHES = Column(
-    part="batches",
-    unit="micro-batches",
+    "batches",
+    "micro-batches",
     want=right[0],
     words=_run_words,
     rel=EXACT,
@@ -26,8 +26,8 @@ MICRO_BATCHES = Column(
 )
 
 TOKENS_HELD = Column(
-    part="tokens",
-    unit="tokens",
+    "tokens",
+    "tokens",
     want=right[1],
     words=lambda micro, length, cp: f"{micro} sequences of {length:,} tokens, cp {cp}",
     rel=EXACT,

@@ -22,7 +22,7 @@ def _words(model: Table, layout: Table, wires: Table) -> str:
     )
 
 
-TERM = Breakdown(part="term", unit="s", want=right, words=_words, rel=1e-4, floor=0.0)
+TERM = Breakdown("term", "s", want=right, words=_words, rel=1e-4, floor=0.0)
 
 
 @cache

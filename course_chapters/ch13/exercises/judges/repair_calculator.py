@@ -22,7 +22,7 @@ def _estimate_words(model: Table, job: Table, tp: int, pp: int, dp: int, zero: i
 
 def _calculator(part: str) -> Breakdown:
     only = ABOUT.get(part, ())
-    return Breakdown(part=part, unit="bytes", want=right, words=_estimate_words, only=only, floor=0.0)
+    return Breakdown(part, "bytes", want=right, words=_estimate_words, only=only, floor=0.0)
 
 
 def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:

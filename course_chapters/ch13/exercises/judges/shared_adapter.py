@@ -7,9 +7,7 @@ from course_lib.estimate.units import GB
 right = Worked("shared-adapter")
 
 
-ENDS = Series(
-    part="ends", want=right, words=lambda transfers, _: f"{len(transfers)} transfers", each="transfer", rel=1e-6
-)
+ENDS = Series("ends", want=right, words=lambda transfers, _: f"{len(transfers)} transfers", each="transfer", rel=1e-6)
 
 
 def _adapter_cases(params: Params, rng: random.Random) -> list[Case]:

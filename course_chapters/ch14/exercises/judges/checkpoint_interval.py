@@ -5,19 +5,12 @@ from course_grader.judging.random_inputs import draw_rows, each_changed, general
 
 right = Worked("checkpoint-interval")
 GOODPUT = Column(
-    part="goodput",
-    unit="of the time",
-    want=right[0],
+    "goodput",
+    "of the time",
     words=lambda t, s, r, m: f"{t:,g} s of work, {s:,g} s of saving, {r:,g} s of restart, a failure every {m:,g} s",
     rel=FINE,
 )
-INTERVAL = Column(
-    part="interval",
-    unit="seconds",
-    want=right[1],
-    words=lambda s, m: f"{s:,g} s of saving, a failure every {m:,g} s",
-    rel=5e-3,
-)
+INTERVAL = Column("interval", "seconds", words=lambda s, m: f"{s:,g} s of saving, a failure every {m:,g} s", rel=5e-3)
 
 
 def _interval_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -43,7 +36,7 @@ def _interval_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(goodput=(0.25, 0.25), interval=(0.25, 0.25)),
     cases=_interval_cases,
-    verdicts=table(GOODPUT, INTERVAL),
+    verdicts=table(GOODPUT, INTERVAL, right=right),
     why="""A segment of t seconds succeeds with probability e^(−t/M), so it fails e^(t/M) − 1 times on average. The
 tries take M · (e^(t/M) − 1) seconds in all, and each failure costs a restart on top. Goodput divides by both, and the
 restart is a factor that does not depend on the interval. For short saves the best interval is √(2 · save · M), Young's

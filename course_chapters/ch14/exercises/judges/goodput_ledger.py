@@ -76,8 +76,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     column = Breakdown(
-        part="ledger",
-        unit="of the time" if params["unit"] == "shares" else "s",
+        "ledger",
+        "of the time" if params["unit"] == "shares" else "s",
         want=right,
         words=lambda log: f"a log of {len(log)} events",
     )

@@ -6,18 +6,16 @@ from course_lib.estimate.units import count_text
 
 right = Worked("hours-between-failures")
 BETWEEN = Column(
-    part="between",
-    unit="hours",
-    want=right[0],
+    "between",
+    "hours",
     words=lambda f, d, n, s: (
         f"{count_text(f, 'failure')} in {count_text(d, 'day')} on {count_text(n, 'GPU')}, scaled to {s:,}"
     ),
     rel=FINE,
 )
 CHANCE = Column(
-    part="chance",
-    unit="probability",
-    want=right[1],
+    "chance",
+    "probability",
     words=lambda h, m: f"{count_text(h, 'hour')} with a failure every {count_text(m, 'hour')}",
     rel=FINE,
 )
@@ -46,7 +44,7 @@ def _log_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(between=(0.25, 0.25), chance=(0.25, 0.25)),
     cases=_log_cases,
-    verdicts=table(BETWEEN, CHANCE),
+    verdicts=table(BETWEEN, CHANCE, right=right),
     why="""Rates add up: each GPU fails at the same rate, so twice the GPUs fail twice as often. Nothing fails in t
 hours with probability e^(−t/M). The expected number of failures, t/M, is close to the chance of one only while it is
 small.""",

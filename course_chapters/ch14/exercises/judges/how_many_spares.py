@@ -14,8 +14,8 @@ def _fewest(servers: int, mtbf: float, repair: float, chance: float) -> int:
 
 
 SPARES = Column(
-    part="spares",
-    unit="nodes",
+    "spares",
+    "nodes",
     want=_fewest,
     words=lambda n, m, r, c: (
         f"{count_text(n, 'node')}, {count_text(m, 'hour')} to a failure, {r:g} of repair, waiting at most {100 * c:g} %"

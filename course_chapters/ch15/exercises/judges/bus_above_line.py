@@ -90,15 +90,13 @@ LOOK: Mapping[str, str] = {
     "several wires": "How many wires carry it?",
     FINE: "The definition gives what is printed, and one wire carries less than its line.",
 }
-CAUSE = Diagnosis(
-    part="cause", choices=tuple(CAUSES), want=lambda report: right(report)[0], words=_words, fine=FINE, look=LOOK
-)
-RATE = Column(part="rate", unit="bytes/s", want=lambda report: right(report)[1], words=_words)
+CAUSE = Diagnosis("cause", tuple(CAUSES), words=_words, fine=FINE, look=LOOK)
+RATE = Column("rate", "bytes/s", words=_words)
 
 JUDGING = Judging(
     shares={"values:cause": 0.25, "values:rate": 0.25, "generality:cause": 0.25, "generality:rate": 0.25},
     cases=_cases,
-    verdicts=table((CAUSE, RATE)),
+    verdicts=table((CAUSE, RATE), right=right),
     why=f"""Bus bandwidth is defined so that a ring on a flat network shows the speed of its links. Where a switch does
 the sums, or a tree joins two servers, each wire carries the tensor once: {published()["printed"] / 1e9:.0f} GB/s on
 eight H200 are {published()["printed"] * 8 / 14 / 1e9:.0f} on each link. The other causes are unit, direction, width,

@@ -70,8 +70,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 TIMES = Breakdown(
-    part="steps",
-    unit="seconds",
+    "steps",
+    "seconds",
     want=Worked("exposed-seconds"),
     words=lambda kernels, begin, end: f"{len(kernels)} kernels between {begin:g} s and {end:g} s",
 )

@@ -5,9 +5,8 @@ from course_grader.judging import Case, Judging, Params, Worked, generality, hid
 from course_grader.judging.per_row import Breakdown, one_verdict, table
 
 PEAK = Breakdown(
-    part="peak",
-    unit="bytes",
-    want=Worked("fsdp-peak-gap"),
+    "peak",
+    "bytes",
     words=lambda j: f"{len(j['units'])} units, {j['ranks']} ranks, width {j['width']}, reshard={j['reshard']}",
 )
 MIXED: dict[str, Any] = {
@@ -57,7 +56,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:recorded": 0.4, "values:mixed": 0.2, "generality:jobs": 0.4},
     cases=_cases,
-    verdicts=one_verdict(table(PEAK)),
+    verdicts=one_verdict(table(PEAK, right=Worked("fsdp-peak-gap"))),
     why="""A peak is one moment, and the parts are not largest at the same one. Where activations dominate, the peak is
 the beginning of the backward pass, when no gradients exist; where state dominates, it is the end. However many ranks
 share state and gradients, two units, one whole gradient and a unit's work space remain.""",

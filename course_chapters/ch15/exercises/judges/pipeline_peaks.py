@@ -10,16 +10,14 @@ right = Worked("pipeline-peaks")
 
 
 PEAKS = Series(
-    part="peaks",
-    want=right[0],
+    "peaks",
     rel=FINE,
     words=lambda job, schedule, count: f"{schedule}, {len(job['state'])} stages, {count} micro-batches",
     each="stage",
 )
 MOST = Column(
-    part="most",
-    unit="micro-batches",
-    want=right[1],
+    "most",
+    "micro-batches",
     rel=EXACT,
     words=lambda job, schedule, memory: f"{schedule}, {len(job['state'])} stages, {bytes_text(memory)} each",
     none="1F1B holds no more micro-batches than there are stages; if that many fit, any number does: return None",
@@ -62,7 +60,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:peaks": 0.45, "values:most": 0.2, "generality:pipelines": 0.2, "generality:limits": 0.15},
     cases=_cases,
-    verdicts=one_verdict(table(PEAKS, MOST)),
+    verdicts=one_verdict(table(PEAKS, MOST, right=right)),
     why="""A schedule decides how many micro-batches wait between forward and backward: all of them on every stage under
 GPipe; under 1F1B as many as there are stages from this one to the end. So 1F1B's memory stops growing with the number
 of micro-batches, and its first stage is the fullest.""",

@@ -172,8 +172,8 @@ def _seen(line: str, want: Mapping[str, str], machine: Machine, tp: int, limits:
 def _fault(case: Case, line: str, rows: Sequence[Any], said: Sequence[Any]) -> Fault | None:
     """What is wrong with one line of all rows, each with the right verdicts in front."""
     column = Word(
-        part=line,
-        choices=tuple(RUNS.values()) if line == "run" else WORDS,
+        line,
+        tuple(RUNS.values()) if line == "run" else WORDS,
         want=lambda want, *_: want[line],
         words=lambda *row: _seen(line, *row),
     )

@@ -87,8 +87,8 @@ def _words(rows: Rows, *ranks: int) -> str:
 
 
 EFFICIENCY = Column(
-    part="efficiency",
-    unit="(a fraction of one)",
+    "efficiency",
+    "(a fraction of one)",
     want=right[1],
     words=_words,
     rel=WITHIN,

@@ -17,9 +17,8 @@ LEDGER = Breakdown(
     ),
 )
 STOP = Column(
-    part="stop",
-    unit="minutes",
-    want=right[1],
+    "stop",
+    "minutes",
     words="${:g}, {} GPUs at ${:g}, billed by {:g} min, {:g} min to stop".format,
     rel=FINE,
     none="even an order at minute 0 comes too late; return None",
@@ -69,7 +68,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:ledger": 0.4, "values:stop": 0.2, "generality:sessions": 0.2, "generality:budgets": 0.2},
     cases=_cases,
-    verdicts=one_verdict(table(LEDGER, STOP)),
+    verdicts=one_verdict(table(LEDGER, STOP, right=right)),
     why="""The meter runs from the first minute to the last, not from the first kernel to the last. Setup, gaps and
 failed stages cost as much as training. An increment is billed in full once it has begun, so order the stop early enough
 that the machine is gone before the next one begins.""",

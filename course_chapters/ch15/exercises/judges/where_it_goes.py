@@ -83,16 +83,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 _judge = table(
     Breakdown(
-        part="parts",
-        unit="seconds",
-        want=right[0],
+        "parts",
+        "seconds",
         words=lambda rows, warm_up, every: f"{len(rows)} steps, {warm_up} of warm-up, a checkpoint every {every}",
     ),
-    (
-        Word(part="theory", choices=("sum", "max"), want=lambda *row: right[1](*row)[0], words=TIMED),
-        Column(part="hidden", unit="(a share)", want=lambda *row: right[1](*row)[1], words=TIMED, rel=FINE),
-    ),
-    Column(part="without", unit="tokens/s", want=right[2], words="{1:,} tokens without {2!r}".format, rel=FINE),
+    (Word("theory", ("sum", "max"), words=TIMED), Column("hidden", "(a share)", words=TIMED, rel=FINE)),
+    Column("without", "tokens/s", words="{1:,} tokens without {2!r}".format, rel=FINE),
+    right=right,
 )
 
 

@@ -33,28 +33,26 @@ JUDGING = Judging(
     cases=_byte_cases,
     verdicts=table(
         Column(
-            part="grouped",
-            unit="bytes",
-            want=right[0],
+            "grouped",
+            "bytes",
             words=lambda la, q, kv, s, b, t: (
                 f"{la} layers, {kv} of {q} heads with keys, {s} numbers of {b:g} bytes, {t:,} tokens"
             ),
             rel=EXACT,
         ),
         Column(
-            part="windows",
-            unit="bytes",
-            want=right[1],
+            "windows",
+            "bytes",
             words=lambda la, e, kv, s, b, t, w: f"{la} layers, 1 in {e} keeps all of {t:,} tokens, the others {w:,}",
             rel=EXACT,
         ),
         Column(
-            part="latent",
-            unit="bytes",
-            want=right[2],
+            "latent",
+            "bytes",
             words=lambda la, w, r, b, t: f"{la} layers, a latent of {w} and {r} numbers, {t:,} tokens",
             rel=EXACT,
         ),
+        right=right,
     ),
     why="""Attention reads a key and a value of each earlier token, in each layer and for each KV head. Query heads need
 no cache: a query is used once. Grouped-query attention divides the cache by the query heads that share a key, a window

@@ -42,19 +42,16 @@ JUDGING = Judging(
     shares=shares(ttft=(0.15, 0.15), itl=(0.1, 0.1), chunk=(0.25, 0.25)),
     cases=_chunk_cases,
     verdicts=table(
-        (
-            Column(part="ttft", unit="microseconds", want=lambda *row: right[0](*row)[0], words=_words, rel=FINE),
-            Column(part="itl", unit="microseconds", want=lambda *row: right[0](*row)[1], words=_words, rel=FINE),
-        ),
+        (Column("ttft", "microseconds", words=_words, rel=FINE), Column("itl", "microseconds", words=_words, rel=FINE)),
         Column(
-            part="chunk",
-            unit="tokens",
-            want=right[1],
+            "chunk",
+            "tokens",
             words=lambda p, b, read, each, limit: f"{p:,} tokens beside {b} requests, at most {limit:,} µs",
             rel=EXACT,
             none="no chunk meets the limit",
             some="a chunk meets the limit, perhaps exactly",
         ),
+        right=right,
     ),
     why="""A larger chunk needs fewer iterations, and makes each one longer for every request that waits for its next
 token. Once the limit fixes the number of iterations, the smallest chunk with that number is as fast and disturbs the

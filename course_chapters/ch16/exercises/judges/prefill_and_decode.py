@@ -62,28 +62,26 @@ JUDGING = Judging(
     cases=_roof_cases,
     verdicts=table(
         Column(
-            part="prefill",
-            unit="seconds",
-            want=right[0],
+            "prefill",
+            "seconds",
             words=lambda p, la, w, t, b, f, m: f"{p:,g} parameters, a prompt of {t:,} tokens",
             rel=FINE,
         ),
         Column(
-            part="decode",
-            unit="seconds",
-            want=right[1],
+            "decode",
+            "seconds",
             words=lambda p, b, kv, n, c, f, m: f"{p:,g} parameters, {n:,} requests with {c:,} tokens each",
             rel=FINE,
         ),
         Column(
-            part="ridge",
-            unit="requests",
-            want=right[2],
+            "ridge",
+            "requests",
             words=lambda p, b, kv, c, f, m: f"{p:,g} parameters, {c:,} tokens of {kv:,g} bytes in the cache",
             rel=EXACT,
             none="reading grows faster than computing, so no batch is large enough",
             some="some batch is large enough",
         ),
+        right=right,
     ),
     why="""A prompt brings thousands of tokens to each weight that is read, so it is bound by FLOP/s. A decode step
 brings one token a request, so it is bound by bandwidth until the batch reaches the ridge. A further request brings

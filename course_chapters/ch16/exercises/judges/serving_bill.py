@@ -49,21 +49,20 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="dollars",
-            unit="dollars",
-            want=right[0],
+            "dollars",
+            "dollars",
             words=lambda u, g, p, a, f, s, b: (
                 f"{count_text(g, 'GPU')}, prompts of {p:,} and answers of {count_text(a, 'token')}, busy {b:.0%}"
             ),
             rel=CLOSE,
         ),
         Column(
-            part="cheapest",
-            unit="an index",
-            want=right[1],
+            "cheapest",
+            "an index",
             words=lambda models, served: f"{len(models)} models, {served:,g} served tokens",
             rel=EXACT,
         ),
+        right=right,
     ),
     why="""The price of a token is the rent over the tokens that are really served, so idle hours count as much as
 speed. Over a model's life, training is paid once and serving with every token. The more tokens it serves, the more a

@@ -60,18 +60,16 @@ JUDGING = Judging(
     cases=_fleet_cases,
     verdicts=table(
         Column(
-            part="concurrency",
-            unit="sequences",
-            want=right[0],
+            "concurrency",
+            "sequences",
             words=lambda m, w, kv, t, p: (
                 f"{m:,g} bytes, {w:,g} of weights, {t:,} tokens of {kv:,g} bytes, pages of {p}"
             ),
             rel=EXACT,
         ),
         Column(
-            part="replicas",
-            unit="replicas",
-            want=right[1],
+            "replicas",
+            "replicas",
             words=lambda r, t, i, a, s, u: (
                 f"{r:g} requests per second, {t:g} s and {a} tokens of {i:g} s, a concurrency of {s} at {100 * u:g} %"
             ),
@@ -80,14 +78,14 @@ JUDGING = Judging(
             some="these replicas have room",
         ),
         Series(
-            part="report",
-            want=right[2],
+            "report",
             words=lambda report, slack: f"a report of {len(report)} rows, slack {100 * slack:g} %",
             apart=lambda got, want: (
                 "other-rows",
                 "a row is missing." if len(got) < len(want) else "other rows break the law.",
             ),
         ),
+        right=right,
     ),
     why="""Little's law holds for any system in a steady state, whatever its scheduler does: requests in it = rate ·
 time in it. With the concurrency of a replica it gives the fleet, and with a report's three numbers it shows whether

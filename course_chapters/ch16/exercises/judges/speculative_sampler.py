@@ -168,8 +168,8 @@ def _sampling_fault(case: Case, got: Sequence[Any]) -> Fault | None:
 
 
 MEAN = Column(
-    part="mean",
-    unit="tokens",
+    "mean",
+    "tokens",
     want=Worked("speculative-sampler")[1],
     words=lambda rate, guesses: f"{guesses} drafted tokens, each accepted with probability {rate:g}",
     rel=FINE,

@@ -47,23 +47,22 @@ JUDGING = Judging(
     cases=_split_cases,
     verdicts=table(
         Column(
-            part="pace",
-            unit="requests per second",
-            want=right[0],
+            "pace",
+            "requests per second",
             words=lambda p, d, prompt, answer, *_: (
                 f"{p} + {d} GPUs, prompts of {prompt:,} and answers of {answer:,} tokens"
             ),
             rel=CLOSE,
         ),
         Column(
-            part="split",
-            unit="GPUs",
-            want=right[1],
+            "split",
+            "GPUs",
             words=lambda n, prompt, answer, *_: (
                 f"{count_text(n, 'GPU')}, prompts of {prompt:,} and answers of {count_text(answer, 'token')}"
             ),
             rel=EXACT,
         ),
+        right=right,
     ),
     why="""Each request takes a certain time of a prefill GPU and of a decode GPU, and the best split has the two pools
 in proportion to these times. Long prompts move GPUs to the prefill pool, and so does a slow link.""",

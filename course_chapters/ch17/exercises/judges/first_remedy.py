@@ -15,9 +15,8 @@ def totals(parameters: int, gpus: int, sequences: int, activations: int, inputs:
 
 
 REMEDY = Word(
-    part="remedies",
-    choices=REMEDIES,
-    want=Worked("first-remedy"),
+    "remedies",
+    REMEDIES,
     words=lambda p, n, s, a, i, memory: (
         f"{p / BILLION:.3g}B parameters, {n} GPUs of {memory / GB:.4g} GB, {s} sequences of {a / GB:.3g} GB (inputs "
         f"{i / GB:.3g})"
@@ -72,7 +71,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:remedies 0.75, generality:edges 0.25",
     cases=_cases,
-    verdicts=one_verdict(table(REMEDY)),
+    verdicts=one_verdict(table(REMEDY, right=Worked("first-remedy"))),
     why="Each remedy buys memory with something else: nothing, bytes on the wire, compute, and at the end complexity. "
     "If you climb the ladder from the bottom, you pay only for what this run needs. A tensor-parallel group of "
     "eight solves the same problem, but it communicates in every layer.",

@@ -15,8 +15,7 @@ def _words(model: Any, ranks: int, *_: object) -> str:
 
 
 COLUMNS = [
-    Breakdown(part=name, unit="bytes", want=want, words=_words, floor=0.0)
-    for name, want in (("sent", sent), ("state", state))
+    Breakdown(name, "bytes", want=want, words=_words, floor=0.0) for name, want in (("sent", sent), ("state", state))
 ]
 
 

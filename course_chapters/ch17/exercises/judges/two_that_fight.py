@@ -8,8 +8,8 @@ right = Worked("two-that-fight")
 
 COLUMNS = (
     Column(
-        part="replicas",
-        unit="seconds",
+        "replicas",
+        "seconds",
         want=right[0],
         words=lambda p, n, shard, per, *rest: (
             f"{p / BILLION:.3g}B on {n} GPUs, {shard} share a copy, servers of {per}, {rest[2]} micro-batches"
@@ -17,8 +17,8 @@ COLUMNS = (
         rel=FINE,
     ),
     Column(
-        part="recompute",
-        unit="seconds",
+        "recompute",
+        "seconds",
         want=right[1],
         words=lambda layers, tokens, width, tp, *rest: f"{layers} layers of {width:,}, {tokens:,} tokens, tp {tp}",
         rel=FINE,

@@ -107,11 +107,9 @@ JUDGING = Judging(
     "generality:cause 0.4",
     cases=_cases,
     verdicts=table(
-        [
-            Column(part="idle", unit="of the step", want=lambda *row: right[0](*row)[0], words=_words),
-            Column(part="exposed", unit="of the step", want=lambda *row: right[0](*row)[1], words=_words),
-        ],
-        Diagnosis(part="cause", choices=tuple(CAUSES), want=right[1], words=_words, fine="sound", look=LOOK),
+        [Column("idle", "of the step", words=_words), Column("exposed", "of the step", words=_words)],
+        Diagnosis("cause", tuple(CAUSES), words=_words, fine="sound", look=LOOK),
+        right=right,
     ),
     why="Everything is a length of unions over the step. The order matters: a device that waits for a compiler, for "
     "data or for the host has gaps in each case, so the causes that the host names come first, and “launch-bound” is "

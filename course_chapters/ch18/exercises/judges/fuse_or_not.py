@@ -63,7 +63,7 @@ def _words(ops: Ops, *_: object) -> str:
     return f"{len(ops)} operations that end in {ops[-1][0]}"
 
 
-_TRAFFIC = Column(part="traffic", unit="bytes", want=right[0], words=_words, rel=EXACT)
+_TRAFFIC = Column("traffic", "bytes", want=right[0], words=_words, rel=EXACT)
 
 
 def _illegal(ops: Ops, most: int, names: Sequence[str]) -> str:

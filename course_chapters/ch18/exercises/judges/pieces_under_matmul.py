@@ -48,8 +48,9 @@ JUDGING = Judging(
     shares=shares(seconds=(0.3, 0.2), pieces=(0.3, 0.2)),
     cases=_cases,
     verdicts=table(
-        Column(part="seconds", unit="s", want=right[0], words=_words),
-        Column(part="pieces", unit="pieces", want=right[1], words=lambda *row: f"{_words(*row)} at most"),
+        Column("seconds", "s", words=_words),
+        Column("pieces", "pieces", words=lambda *row: f"{_words(*row)} at most"),
+        right=right,
     ),
     why="""Where products take longer than hops, communication is hidden already, and each further piece costs a launch.
 Where hops take longer, the last product begins only after the last message: smaller pieces make that last product

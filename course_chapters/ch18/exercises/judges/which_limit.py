@@ -44,11 +44,9 @@ JUDGING = Judging(
     shares=shares(seconds=(0.15, 0.15), limit=(0.15, 0.2), tokens=(0.15, 0.2)),
     cases=_cases,
     verdicts=table(
-        [
-            Column(part="seconds", unit="seconds", want=lambda *row: right(*row)[0], words=_words),
-            Word(part="limit", choices=LIMITS, want=lambda *row: right(*row)[1], words=_words),
-        ],
-        Column(part="tokens", unit="tokens", want=right[1], words=_words, rel=EXACT),
+        [Column("seconds", "seconds", words=_words), Word("limit", LIMITS, words=_words)],
+        Column("tokens", "tokens", words=_words, rel=EXACT),
+        right=right,
     ),
     why="Where the device and the host work at the same time, the longest of the three times counts, not their sum. "
     "Weights must be read however few tokens there are, so a wide product leaves the launch behind with a single token "

@@ -60,17 +60,15 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="start",
-            unit="rollouts",
-            want=right[0],
+            "start",
+            "rollouts",
             words=lambda started, batch, version, bound: (
                 f"{started} started, batches of {batch}, version {version}, at most {bound} old"
             ),
             rel=EXACT,
         ),
         Series(
-            part="batch",
-            want=right[1],
+            "batch",
             words=lambda finished, batch, version, bound: (
                 f"{finished}, a batch of {batch}, version {version}, at most {bound} old"
             ),
@@ -78,6 +76,7 @@ JUDGING = Judging(
             apart=_apart,
             rel=EXACT,
         ),
+        right=right,
     ),
     why="""The rule for starts bounds the age of a rollout only if batches are made in the order of starts: then the
 trainer waits for the longest rollout. If batches are made of whatever has finished, a long rollout can be older than

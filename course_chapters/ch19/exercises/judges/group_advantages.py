@@ -47,8 +47,9 @@ JUDGING = Judging(
     shares=shares(advantages=(0.4, 0.2), useful=(0.2, 0.2)),
     cases=_cases,
     verdicts=table(
-        Series(part="advantages", want=right[0], words=_words, each="answer", rel=1e-6),
-        Series(part="useful", want=right[1], words=_words, each="place"),
+        Series("advantages", words=_words, each="answer", rel=1e-6),
+        Series("useful", words=_words, each="place"),
+        right=right,
     ),
     why="""The mean over a group is an estimate of the question's value that needs no critic. An answer is worth what it
 has above that mean. If all answers are right or all are wrong, the group says nothing, and a job that wants steps of

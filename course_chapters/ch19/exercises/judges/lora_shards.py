@@ -35,25 +35,23 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Series(
-            part="held",
-            want=right[0],
+            "held",
             words=lambda out, wide, r, tp, cut: f"{out} × {wide}, rank {r}, {cut} over {tp}",
             each="factor",
             rel=EXACT,
         ),
-        Word(part="partial", want=right[1], words=lambda cut: f"{cut} divided", choices=("a", "b")),
+        Word("partial", ("a", "b"), words=lambda cut: f"{cut} divided"),
         Column(
-            part="bytes",
-            unit="bytes",
-            want=right[2],
+            "bytes",
+            "bytes",
             words=lambda out, wide, r, tp, dp, cut: f"{out} × {wide}, rank {r}, {cut} over {tp}, {dp} replicas",
         ),
         Column(
-            part="fsdp",
-            unit="a ratio",
-            want=right[3],
+            "fsdp",
+            "a ratio",
             words=lambda frozen, trained, n: f"{frozen:g} frozen, {trained:g} trained, gathered {n} times",
         ),
+        right=right,
     ),
     why="""The factor that touches the divided side of W is divided with it, and the other one is whole on every rank.
 A whole factor meets only its rank's part of the other one, so its gradient is a part of a sum, as with the norms under

@@ -67,30 +67,24 @@ JUDGING = Judging(
     shares=shares(state=(0.15, 0.15), fewest=(0.15, 0.2), cache=(0.15, 0.2)),
     cases=_cases,
     verdicts=table(
+        Column("state", "bytes", words=lambda held, gpus: f"{_models(held)}, on {count_text(gpus, 'GPU')}"),
         Column(
-            part="state",
-            unit="bytes",
-            want=right[0],
-            words=lambda held, gpus: f"{_models(held)}, on {count_text(gpus, 'GPU')}",
-        ),
-        Column(
-            part="fewest",
-            unit="GPUs",
-            want=right[1],
+            "fewest",
+            "GPUs",
             words=lambda held, memory, working: (
                 f"{_models(held)}, {bytes_text(memory, 6)} a GPU, {bytes_text(working)} of them for work"
             ),
             rel=EXACT,
         ),
         Column(
-            part="cache",
-            unit="tokens",
-            want=right[2],
+            "cache",
+            "tokens",
             words=lambda held, gpus, tp, memory, kv: (
                 f"{_models(held)}, on {gpus} GPUs of {bytes_text(memory, 6)}, groups of {tp}, {kv} bytes a token"
             ),
             rel=EXACT,
         ),
+        right=right,
     ),
     why="""A frozen model costs its weights alone, a small part of what a trained one costs, so dropping the reference
 saves little and dropping the critic saves much: this is one reason for GRPO. What stays on the GPUs while they generate

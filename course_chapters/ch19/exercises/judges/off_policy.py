@@ -74,20 +74,19 @@ JUDGING = Judging(
     shares=shares(weights=(0.2, 0.1), losses=(0.3, 0.1), clipped=(0.2, 0.1)),
     cases=_cases,
     verdicts=table(
-        Series(part="weights", want=right[0], words=lambda old, *_: f"{len(old)} tokens", each="token", rel=1e-6),
+        Series("weights", words=lambda old, *_: f"{len(old)} tokens", each="token", rel=1e-6),
         Series(
-            part="losses",
-            want=right[1],
+            "losses",
             words=lambda new, old, generator, advantage, *_: f"{len(new)} tokens, advantage {advantage:g}",
             each="token",
             rel=1e-6,
         ),
         Column(
-            part="clipped",
-            unit="a count",
-            want=right[2],
+            "clipped",
+            "a count",
             words=lambda new, old, advantage, clip: f"{len(new)} tokens, advantage {advantage:g}, clip {clip:g}",
         ),
+        right=right,
     ),
     why="""Between generator and `old` lies a change of program, between `old` and `new` lie updates. The clip is about
 updates alone. One ratio of `new` to `generator`, clipped, would stop tokens that no update has moved. The weight has no

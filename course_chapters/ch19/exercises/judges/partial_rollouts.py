@@ -38,11 +38,9 @@ JUDGING = Judging(
     shares=shares(idle=(0.2, 0.25), time=(0.1, 0.15), old=(0.15, 0.15)),
     cases=_cases,
     verdicts=table(
-        Column(part="idle", unit="fraction", want=right[0], words=_words),
-        (
-            Column(part="time", unit="seconds", want=lambda *row: right[1](*row)[0], words=_words),
-            Column(part="old", unit="tokens", want=lambda *row: right[1](*row)[1], words=_words, rel=EXACT),
-        ),
+        Column("idle", "fraction", words=_words),
+        (Column("time", "seconds", words=_words), Column("old", "tokens", words=_words, rel=EXACT)),
+        right=right,
     ),
     why="""With a long tail the mean rollout is far shorter than the longest, so most of a synchronous step is waiting.
 Stopping early ends the wait. The price is paid later: the unfinished rollouts carry tokens that older weights

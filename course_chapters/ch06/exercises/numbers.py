@@ -119,7 +119,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "ring_share": lambda: percent_text(H200_RING / facts.device("H200 SXM").link_one_way, 2),
     "measured_64": lambda: f"{number_text(measured_rate() / GB)} GB/s",
     "evidence_size": lambda: f"{measured.one('H100 nodes', nodes=1).nbytes / 2**20:.0f} MiB",
-    "node_seconds": lambda: duration_text(node_seconds()),
     "measured_seconds": lambda: duration_text(measured_seconds()),
     # a lab on rented GPUs
     **lab(LAB_GPUS, LAB_SECONDS),

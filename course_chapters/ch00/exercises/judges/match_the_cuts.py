@@ -17,7 +17,6 @@ _THINK = {  # a question for a wrong communication
 
 
 def rows(params: Params) -> dict[str, tuple[str, str]]:
-    """The right rows, with the letters of this variant."""
     by_text = {line[8:]: line[4] for line in params["options"].splitlines()}
     return {cut: (by_text[PROPERTIES["ABCDEF".index(letter)]], said) for cut, (letter, said) in right().items()}
 

@@ -40,7 +40,6 @@ def _visited(rank: int, ranks: int, step: int) -> list[int]:
 
 
 def token_at(given: Sequence[Tensor], rank: int, step: int) -> Tensor:
-    """The token that `rank` returns."""
     return torch.stack([given[each] for each in _visited(rank, len(given), step)]).sum(0).to(given[0].dtype)
 
 

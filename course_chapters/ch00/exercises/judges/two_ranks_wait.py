@@ -12,7 +12,6 @@ from course_grader.judging.traffic import sent_again, too_few_bytes
 
 
 def partner_of(pairing: str, rank: int, ranks: int) -> int:
-    """The rank that `rank` is paired with."""
     if pairing == "mirrored":
         return ranks - 1 - rank
     return (rank + ranks // 2) % ranks if pairing == "halves" else rank ^ 1

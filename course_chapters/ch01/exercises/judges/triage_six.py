@@ -19,7 +19,6 @@ right = Worked("triage-six")
 
 
 def triage_walls(job: Job) -> list[str]:
-    """The walls that one GPU hits, in order."""
     return right(job)[1]
 
 
@@ -126,7 +125,6 @@ def _quoted(response: Any) -> str:
 
 
 def _fault(job: Job, answer: Sequence[Any]) -> Fault | None:
-    """What is wrong with one answer."""
     response, walls = answer[0], [wall.strip().lower() for wall in answer[1]]
     (wanted, hit), lead = right(job), f"{_project_words(job)}: "
     if len(set(walls)) < len(walls):

@@ -13,7 +13,6 @@ def _state(letter: str) -> Callable[[Params], float]:
 
 
 def _per(count: float) -> Callable[[Params], float]:
-    """GB of so many bytes per parameter."""
     return lambda p: count * p["params"] / GB
 
 

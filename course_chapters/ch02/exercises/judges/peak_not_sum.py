@@ -56,7 +56,6 @@ def _nonsense(rng: random.Random, form: str) -> list[dict[str, Any]]:
 
 
 def _plateau(form: str) -> list[dict[str, Any]]:
-    """A log that reaches its peak twice."""
     rows = (("a", "activations", 700, 1.0, 3.0), ("b", "weights", 300, 2.0, None), ("a", "gradients", 700, 4.0, 5.0))
     blocks = [dict(zip(("name", "kind", "bytes", "born", "died"), row, strict=True)) for row in rows]
     return as_events(blocks) if form == "events" else blocks[::-1]

@@ -21,7 +21,6 @@ right = Worked("write-checkpointing")
 
 
 def flat(gradients: Sequence[Sequence[Tensor | None]]) -> list[Tensor | None]:
-    """The gradients of all segments in one list."""
     return [each for segment in gradients for each in segment]
 
 
@@ -135,7 +134,6 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 def spec_of(rng: random.Random, streams: int, depths: list[int], **more: Any) -> dict[str, Any]:
-    """A net's description."""
     usual = {"width": 32, "rows": 8, "depths": depths, "dropout": 0.0, "streams": streams, "input_grad": True}
     return {"seed": rng.randrange(2**31), **usual, **more}
 

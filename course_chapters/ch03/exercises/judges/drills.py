@@ -7,7 +7,6 @@ from course_lib.estimate.units import EFLOP, GB, MILLION, MS, TB, TFLOP, US
 
 
 def _cluster(p: Params) -> float:
-    """GPUs of a whole cluster."""
     return p["gpus"] * p["servers"] * p["racks"] * p["pods"]
 
 

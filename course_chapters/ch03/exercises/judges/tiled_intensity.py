@@ -25,7 +25,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     side, store = params["side"], params["cache"]
 
     def sized(tiles: int, whole: bool) -> int:
-        """A side of at least two tiles."""
         return tiles * rng.randint(2, 7) + (0 if whole else rng.randint(1, tiles - 1))
 
     tiles_even, tiles_odd = (2, 8, 16, 32, 64), (3, 5, 16, 48, 100)

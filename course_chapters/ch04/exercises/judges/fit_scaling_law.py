@@ -31,7 +31,6 @@ PLAN = places(
 
 
 def points(floor: float, scale: float, exponent: float, compute: Sequence[float]) -> Points:
-    """Runs that lie on a curve."""
     return list(compute), [floor + scale * c**-exponent for c in compute]
 
 

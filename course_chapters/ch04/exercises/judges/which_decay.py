@@ -7,7 +7,6 @@ from course_grader.judging import Case, Fault, Judging, Params, hidden, judged, 
 
 
 def box(rng: random.Random, kind: str, **more: Any) -> dict[str, object]:
-    """One optimizer of a kind."""
     betas = (rng.choice((0.8, 0.9, 0.95)), rng.choice((0.95, 0.99, 0.999)))
     return {"kind": kind, "betas": betas, "eps": 1e-8, "skips": False, "late": False, **more}
 

@@ -63,7 +63,6 @@ def _agreed_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def agreed_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    """The first rank whose decision or whose weights are not the right ones."""
     rows = case.per_rank or ()
     bad = [not row[1].isfinite().all() for row in rows]
     said = [

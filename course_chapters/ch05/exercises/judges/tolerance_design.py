@@ -82,7 +82,6 @@ def explained(got: float, want: float, magnitude: float, terms: int, roundoff: f
 
 
 def close_fault(case: Case, got: Any) -> Fault | None:
-    """The first row on which the answer is wrong."""
     rows = case.args[1]
     if type(got) is str and got == NOT_ANSWERED:
         return "not-answered", "this function is not answered yet."

@@ -31,7 +31,6 @@ def gradients(model: Any, loss: Tensor) -> Tensors:
 
 
 def descend(model: Any, grads: Tensors, rate: float) -> None:
-    """One step of gradient descent."""
     with torch.no_grad():
         for parameter, grad in zip(model.parameters(), grads, strict=True):
             if grad is not None:

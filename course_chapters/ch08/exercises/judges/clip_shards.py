@@ -66,7 +66,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _real(parts: Sequence[Tensor], counts: Sequence[int]) -> list[Tensor]:
-    """The parts with zeros as padding."""
     if len(parts) != len(counts) or any(part.ndim != 1 for part in parts):
         return list(parts)
     return [part.where(torch.arange(len(part)) < count, 0) for part, count in zip(parts, counts, strict=True)]

@@ -29,7 +29,6 @@ def _clear(*row: Any) -> bool:
 
 
 def wired(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
-    """Rows of arguments of the third function."""
     ranks, per_node, latency = (8, 12, 48, 576, 1024, 6144), (4, 8, 16, 72), (1 * US, 5 * US, 10 * US, 20 * US)
     memory, fast, slow = (
         [each * GB for each in s] for s in ((24, 40, 80, 141, 192), (150, 300, 450, 900), (12.5, 25, 50, 100))

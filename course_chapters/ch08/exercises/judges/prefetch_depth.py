@@ -27,7 +27,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     f, b, n = params["flops"], params["bandwidth"], params["ranks"]
 
     def seconds(units: int) -> tuple[list[float], list[float]]:
-        """Times of the gathers and of the computations."""
         return [rng.randrange(1, 13) * 0.25 for _ in range(units)], [rng.randrange(1, 13) * 0.25 for _ in range(units)]
 
     def limit() -> tuple[Any, ...]:

@@ -139,7 +139,6 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 def least_bytes(elements: int, old: int, new: int) -> int:
-    """The number of elements that must move to another rank."""
     return sum(missing(elements, old, new, rank) for rank in range(max(old, new)))
 
 

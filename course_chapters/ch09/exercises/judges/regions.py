@@ -43,7 +43,6 @@ def traffic(meter: Meter, least: float, most: float, allowed: str = "") -> Fault
 
 
 def part(tensor: Tensor, n: int, rank: int, dim: int = 0) -> Tensor:
-    """A rank's equal part, in memory of its own."""
     return tensor.chunk(n, dim)[rank].clone()
 
 

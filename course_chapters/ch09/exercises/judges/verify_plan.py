@@ -30,7 +30,6 @@ def _style(plan: Mapping[str, str], name: str) -> str | None:
 
 
 def _cut(shape: Shape, style: str | None, ranks: int) -> Shape:
-    """The shape of a rank's piece."""
     rows, columns = shape
     return {"column": (rows // ranks, columns), "row": (rows, columns // ranks), None: (rows, columns)}[style]
 

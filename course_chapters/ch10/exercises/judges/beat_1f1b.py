@@ -28,7 +28,6 @@ def bound(stages: int, microbatches: int, times: Times) -> float:
 
 
 def lengths(times: Times) -> Durations:
-    """The durations of these three operations."""
     forward, inner, outer = times
     return Durations(forward=forward, backward=inner + outer, input_gradient=inner, weight_gradient=outer)
 

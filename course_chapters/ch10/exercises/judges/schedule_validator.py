@@ -32,7 +32,6 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
     late = [[("F", 0, 0), ("B", 0, 0), *(("F", 0, each) for each in rest), *(("B", 0, each) for each in rest)]]
 
     def but(rank: int, ops: Sequence[Op]) -> Rows:
-        """The good rows but for one."""
         return [list(ops if each == rank else row) for each, row in enumerate(good)]
 
     def swapped(rank: int, one: Op, other: Op) -> Rows:

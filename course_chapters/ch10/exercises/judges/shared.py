@@ -15,7 +15,6 @@ Rows = list[list[Op]]
 
 
 def plain(schedule: Schedule) -> Rows:
-    """Rows of plain tuples."""
     return [[(op.kind, op.stage, op.microbatch) for op in row] for row in schedule.rows]
 
 

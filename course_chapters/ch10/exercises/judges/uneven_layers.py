@@ -14,7 +14,6 @@ def _times(costs: Sequence[float], counts: Sequence[int]) -> list[float]:
 
 
 def _best(costs: Sequence[float], stages: int) -> float:
-    """The least time of the slowest stage."""
     return max(_times(costs, [len(layers) for layers in cut(costs, stages)]))
 
 

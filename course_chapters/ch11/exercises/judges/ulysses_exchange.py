@@ -59,7 +59,6 @@ def _exchange_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def largest_fit(heads: int, ranks: int) -> int:
-    """The largest smaller number of ranks over which the heads can be spread."""
     return next(n for n in range(ranks - 1, 0, -1) if heads % n == 0 or n % heads == 0)
 
 

@@ -46,7 +46,6 @@ def _loss_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def loss_faults(case: Case, results: Sequence[Any]) -> tuple[Fault | None, Fault | None]:
-    """What is wrong with the losses, and with the gradients."""
     if any(row["changed"] is not False for row in results):
         return ("changed", "the logits were changed."), None
     for rank, row in enumerate(results):

@@ -102,7 +102,6 @@ def choice_fault(scores: Tensor, bias: Tensor, k: int, step: Any) -> Fault | Non
 
 
 def update_fault(bias: Tensor, counts: Tensor, rate: float, got: Any) -> Fault | None:
-    """What is wrong with a new bias."""
     if fault := kind_fault("The new bias", got, bias):
         return fault
     if not got.isfinite().all():

@@ -51,7 +51,6 @@ def _capacity_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def kept_fault(row: Any, got: Any, want: Tensor) -> Fault | None:
-    """What is wrong with one mask."""
     ids, _, capacity = row
     if type(got) is str and got == CHANGED:
         return "changed", f"{CHANGED}; make new ones."

@@ -67,7 +67,6 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def average_faults(case: Case, results: Sequence[Any]) -> dict[str, Fault | None]:
-    """What is wrong with dense and with expert gradients."""
     wants = right.value(case)
     wrong: Fault | None = None
     if any(row["changed"] is not False for row in results):

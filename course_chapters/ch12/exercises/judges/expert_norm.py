@@ -62,7 +62,6 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def norm_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    """What is wrong with the norms."""
     got, wants = ([row["norm"] for row in rows] for rows in (results, right.value(case)))
     if any(row["changed"] is not False for row in results):
         return "changed", "a given gradient was changed."

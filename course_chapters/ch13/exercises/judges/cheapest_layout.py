@@ -13,7 +13,6 @@ KEYS = ("gpus", "tp", "pp", "micro")
 
 
 def valid(cluster: Mapping[str, Any], model: Mapping[str, Any]) -> Iterator[Layout]:
-    """Every valid layout."""
     per = cluster["per_server"]
     for gpus in range(per, cluster["gpus"] + 1, per):
         for tp in range(1, per + 1):
@@ -48,7 +47,6 @@ def allowed(goal: str, row: Row, table: Costs) -> dict[Layout, float]:
 
 
 def best(goal: str, row: Row) -> Layout | None:
-    """A best layout."""
     found = allowed(goal, row, costs(row))
     return min(found, key=lambda layout: found[layout], default=None)
 

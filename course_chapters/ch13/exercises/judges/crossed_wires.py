@@ -10,7 +10,6 @@ right = Worked("crossed-wires")
 
 
 def _first_group(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str | None:
-    """The level of rank 0's group."""
     last = (sizes[axis] - 1) * strides(sizes)[axis]
     return None if sizes[axis] == 1 else next((name for name, devices in levels if last < devices), "cluster")
 

@@ -26,7 +26,6 @@ def cost(least: str, row: Row, order: Order) -> float:
 
 
 def lowest(least: str, row: Row) -> float:
-    """The cost of the best of all orders."""
     return min(cost(least, row, order) for order in itertools.permutations(row[0]))
 
 

@@ -42,7 +42,6 @@ def row_fault(
     words: Callable[..., str],
     same: Callable[[Any, Any], bool] = same_plain,
 ) -> Fault | None:
-    """The first wrong row."""
     for row, got in zip(case.args[1], values, strict=True):
         if not same(got, want(*row)):
             lead = f"{words(*row)}: "

@@ -36,7 +36,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault | None:
-    """What is wrong with one finding of the probe."""
     lead = f"{finding['how']}: "
     if finding.get("full") is True:
         return "no-room", f"{lead}leftovers or old checkpoints take up the room."

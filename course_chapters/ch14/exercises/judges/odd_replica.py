@@ -13,7 +13,6 @@ right = Worked("odd-replica")
 
 
 def _bit(x: Tensor, at: int) -> None:
-    """Flips the lowest bit of a number."""
     x.view(-1).view(torch.uint8)[at * x.element_size()] ^= 1
 
 

@@ -9,7 +9,6 @@ right = Worked("snapshot-and-restore")
 
 
 def _same(got: Any, want: Any) -> bool:
-    """Whether two runs are equal bit by bit."""
     if isinstance(want, torch.Tensor):
         return isinstance(got, torch.Tensor) and got.dtype == want.dtype and torch.equal(got, want)
     if isinstance(want, (list, tuple)):

@@ -43,7 +43,6 @@ def made(kind: str, growth: str, rng: random.Random, cost: float = 1.0) -> Rows:
 
 
 def series(key: str) -> Rows:
-    """A published series of measurements."""
     return [
         {"ranks": one.ranks, "batch_tokens": one.batch_tokens, "tokens_per_s": float(one.tokens_per_s)}
         for one in scaling.series(key)

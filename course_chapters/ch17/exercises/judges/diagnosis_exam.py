@@ -7,7 +7,6 @@ from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict
 
 @cache
 def key(seed: str) -> tuple[str, ...]:
-    """The faults of the runs, in order."""
     from course_chapters.ch17.diagnosis import drawn
 
     return tuple(drawn(seed, QUESTIONS))

@@ -28,7 +28,6 @@ def fitting(model: dict[str, float], ranks: int, memory: float) -> list[str]:
 
 
 def _fewest_fault(case: Case, values: list[Any]) -> Fault | None:
-    """What is wrong with the first strategy that is not a best one."""
     for (model, ranks, memory), got in zip(case.args[1], values, strict=True):
         found = fitting(model, ranks, memory)
         said = got.strip().lower() if type(got) is str else got

@@ -15,7 +15,6 @@ AXES = ("tp", "cp", "pp", "dp")
 
 
 def numbers(plan: Table, task: Table) -> tuple[float, float, float]:
-    """Days, dollars and MFU of a plan."""
     tokens = task["sequences"] * task["seq"]
     days = task["tokens"] / tokens * plan["seconds"] / plan["goodput"] / DAY
     paid = plan if right.params["billed"] == "used" else task

@@ -5,6 +5,8 @@ judge is a pure function of the case, of the data that came back and of the mete
 worker can import this package.
 """
 
+from random import Random
+
 from course_grader.exercises.values import describe, is_number, near, same_value, times
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.contract import Judging, Oracle, Params, Weighed, failed_run, judging, lost
@@ -57,6 +59,7 @@ __all__ = [
     "Oracle",
     "Outcome",
     "Params",
+    "Random",
     "Series",
     "Times",
     "Verdict",

@@ -1,11 +1,10 @@
-import random
 from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch00.exercises.judges.shared import ADVERSARIES
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, hidden, oracle, shown, under
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, hidden, oracle, shown, under
 from course_grader.judging.ranks import STREAM, PerRank, over_ranks, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes, same
 from course_grader.judging.traffic import sent_again, too_few_bytes
@@ -30,7 +29,7 @@ def _tensors(coin: torch.Generator) -> Mapping[str, Callable[[], Tensor]]:
     }
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def floats(ranks: int = 2) -> PerRank:

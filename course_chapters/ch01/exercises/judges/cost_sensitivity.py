@@ -1,6 +1,4 @@
-import random
-
-from course_grader.judging import Case, Column, Judging, Params, Worked, shown, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, shown, table
 from course_grader.judging.random_inputs import draw_rows, logarithmic, one_apart, plain, rounded, unseen
 from course_lib.estimate.units import money_text, number_text
 
@@ -11,7 +9,7 @@ def _point_words(p: float, d: float, f: float, c: float, u: float) -> str:
     return f"{number_text(p)} parameters, {number_text(d)} tokens, {money_text(c)}/h, {100 * u:g} % MFU"
 
 
-def _point_cases(params: Params, rng: random.Random) -> list[Case]:
+def _point_cases(params: Params, rng: Random) -> list[Case]:
     run = tuple(params[name] for name in ("params", "tokens", "flops", "usd_per_hour", "mfu"))
     peaks = (312e12, 989e12, 2250e12)
     work = logarithmic(1e8, 1e12), logarithmic(1e10, 3e13)

@@ -1,10 +1,9 @@
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from course_grader.exercises.result_schema import DictOf, Maybe, Number, TupleOf
-from course_grader.judging import Case, Column, Judging, Outcome, Params, Verdict, Worked, lost, table
+from course_grader.judging import Case, Column, Judging, Outcome, Params, Random, Verdict, Worked, lost, table
 from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
 
 _PAIR = TupleOf({"lost": Maybe(Number("US dollars")), "more": Maybe(Number())})
@@ -26,7 +25,7 @@ _COLUMNS = (
 )
 
 
-def _waste_cases(params: Params, rng: random.Random) -> list[Case]:
+def _waste_cases(params: Params, rng: Random) -> list[Case]:
     named = {"whole peak": 1.0, "achievable": params["achievable"], "promised": params["typical"]}
     in_dollars = params["spent_in"] == "dollars"
     others = []

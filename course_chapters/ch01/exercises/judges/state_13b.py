@@ -1,6 +1,4 @@
-import random
-
-from course_grader.judging import Case, Judging, Params, Worked, log_uniform, one_apart, plain, shown, unseen
+from course_grader.judging import Case, Judging, Params, Random, Worked, log_uniform, one_apart, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, gpus_text, shares, table
 from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text, number_text
@@ -16,7 +14,7 @@ def _spread_words(nbytes: float, gpu_memory: float) -> str:
     return f"{text} on GPUs of {one}"
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     size, card = params["params"], params["memory"]
     nbytes = right[0](size)
     fewest = right[1](nbytes, card)

@@ -1,6 +1,4 @@
-import random
-
-from course_grader.judging import EXACT, Case, Column, Judging, Params, Worked, shown, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Worked, shown, table
 from course_grader.judging.random_inputs import (
     draw_rows,
     logarithmic,
@@ -21,11 +19,11 @@ def _run_words(p: float, d: float, f: float, u: float, days: float | None = None
     return text if days is None else f"{text} in {days:g} days"
 
 
-def _days_rows(rng: random.Random, count: int, *days: float) -> list[tuple[object, ...]]:
+def _days_rows(rng: Random, count: int, *days: float) -> list[tuple[object, ...]]:
     """Runs whose GPU count no rounding noise can change."""
     devices = [*facts.devices().values()][5:]
 
-    def peak(rng: random.Random) -> float:
+    def peak(rng: Random) -> float:
         return float(rng.choice(devices).dense_flops)
 
     fields = logarithmic(1e8, 5e11), logarithmic(1e10, 2e13), peak, rounded(0.15, 0.65, 3), days
@@ -36,7 +34,7 @@ def _settled(*row: float) -> bool:
     return safely_off_whole(right[0](*row[:4]) / row[4])
 
 
-def _days_cases(params: Params, rng: random.Random) -> list[Case]:
+def _days_cases(params: Params, rng: Random) -> list[Case]:
     run = (params["params"], params["tokens"], params["flops"], params["utilization"])
     others = _days_rows(rng, 24, 1, 2.5, 7, 30, 90, 365)
     others += one_apart(others, right[1], _settled)

@@ -1,13 +1,11 @@
-import random
-
 from course_chapters.ch02.exercises.shared import shape_of
-from course_grader.judging import Case, Judging, Params, Worked, one_apart, shown, unseen
+from course_grader.judging import Case, Judging, Params, Random, Worked, one_apart, shown, unseen
 from course_grader.judging.per_row import EXACT, Breakdown, shares, table
 
 right = Worked("count-parameters")
 
 
-def _shape(rng: random.Random) -> dict[str, object]:
+def _shape(rng: Random) -> dict[str, object]:
     heads = rng.choice((6, 8, 12, 16, 32))
     dim = rng.choice((32, 64, 80, 128, 256))
     return {
@@ -23,7 +21,7 @@ def _shape(rng: random.Random) -> dict[str, object]:
     }
 
 
-def _count_cases(params: Params, rng: random.Random) -> list[Case]:
+def _count_cases(params: Params, rng: Random) -> list[Case]:
     others = [(shape_of(name),) for name in ("llama3-70b", "mistral-7b", "llama3.2-1b", "qwen2.5-0.5b")]
     others += [(_shape(rng),) for _ in range(20)]
     others.append(({**others[0][0], "kv_heads": others[0][0]["heads"], "gated": False, "tied": True},))

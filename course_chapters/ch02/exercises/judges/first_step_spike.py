@@ -1,8 +1,7 @@
-import random
 from collections.abc import Mapping, Sequence
 
 from course_chapters.ch02.exercises.first_step_spike import PHASES
-from course_grader.judging import Fault, Judging, Params, Worked, Wrong, describe, first, near, shown, verdict
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, near, shown, verdict
 from course_grader.judging.per_row import CLOSE, Series, shares, table
 from course_grader.judging.random_inputs import draw_rows, one_apart, rounded, unseen
 from course_grader.records import Case, Outcome, Verdict
@@ -49,7 +48,7 @@ def _spike_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Ve
     return [verdict(case.kind, "dies", case, _deaths_fault(case, outcome.value))]
 
 
-def _spike_cases(params: Params, rng: random.Random) -> list[Case]:
+def _spike_cases(params: Params, rng: Random) -> list[Case]:
     example = dict(params["job"])
     ranges = {"weights": (1, 9), "grads": (1, 20), "moments": (1, 40), "activations": (0.5, 40), "work": (0.1, 6)}
     drawn = draw_rows(rng, 16, *(rounded(*ends, 2) for ends in ranges.values()))

@@ -1,10 +1,9 @@
-import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from course_chapters.ch02.exercises.peak_not_sum import KINDS, as_events, event, training_log
-from course_grader.judging import Case, Judging, Params, Worked, plain, shown, unseen
+from course_grader.judging import Case, Judging, Params, Random, Worked, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, Word, one_verdict, table
 
 Log = Sequence[Mapping[str, Any]]
@@ -35,7 +34,7 @@ BY_PLACE = table(
 )
 
 
-def _nonsense(rng: random.Random, form: str) -> list[dict[str, Any]]:
+def _nonsense(rng: Random, form: str) -> list[dict[str, Any]]:
     """A random log: any kind at any time, names reused, several rows at one time, a plateau at the peak."""
     clock, alive, moments = 0.0, dict[str, dict[str, Any]](), []
     for _ in range(rng.randint(20, 40)):
@@ -70,7 +69,7 @@ def _clear(log: Log) -> bool:
     return most > second
 
 
-def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
+def _peak_cases(params: Params, rng: Random) -> list[Case]:
     form = params["log"]
     layers = [16, *(rng.randint(1, 6) for _ in range(5))]
     logs = [training_log(rng, count, form, unit=rng.choice((1, 1024, 2**20))) for count in layers]

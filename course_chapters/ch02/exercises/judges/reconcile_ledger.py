@@ -1,9 +1,8 @@
-import random
 from functools import cache
 from typing import Any
 
 from course_chapters.ch02.exercises.block import GROUPS, saved_rows
-from course_grader.judging import Case, Judging, Params, Worked, one_apart, shown, unseen
+from course_grader.judging import Case, Judging, Params, Random, Worked, one_apart, shown, unseen
 from course_grader.judging.per_row import EXACT, Breakdown, Column, shares, table
 
 right = Worked("reconcile-ledger")
@@ -14,7 +13,7 @@ def _real(*sizes: Any) -> list[dict[str, object]]:
     return saved_rows(*sizes)
 
 
-def _traps(rng: random.Random) -> list[dict[str, object]]:
+def _traps(rng: Random) -> list[dict[str, object]]:
     """Constructed rows: small views of large storages, storages that two groups saved, weights in between."""
     storages = [
         (number, 4 * rng.randint(1, 500)) for number in rng.sample(range(0, 1_600_000, 99_991), rng.randint(4, 12))
@@ -29,7 +28,7 @@ def _traps(rng: random.Random) -> list[dict[str, object]]:
     return found
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     example = tuple(params[name] for name in ("batch", "seq", "hidden", "heads", "ffn"))
 
     def sizes(large: bool) -> tuple[int, ...]:

@@ -1,14 +1,12 @@
-import random
-
 from course_chapters.ch03.exercises.judges.shared import PEAKS
-from course_grader.judging import Case, Judging, Params, Worked, each_changed, plain, shown, unseen
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, plain, shown, unseen
 from course_grader.judging.per_row import CLOSE, EXACT, Series, shares, table
 from course_lib.estimate.units import GB, bytes_text, flops_text
 
 right = Worked("cluster-anatomy")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def row(*counts: int) -> tuple[object, ...]:
         return list(counts), rng.choice((16, 40, 80, 141, 192)) * GB, rng.choice(PEAKS)
 

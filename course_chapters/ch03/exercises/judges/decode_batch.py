@@ -1,7 +1,5 @@
-import random
-
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS
-from course_grader.judging import Case, Column, Judging, Params, Worked, one_verdict, shares, shown, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, one_verdict, shares, shown, table
 from course_grader.judging.random_inputs import generality, log_uniform, one_apart, plain, unseen
 from course_lib.estimate.units import GB, TFLOP, bytes_text, number_text
 
@@ -18,7 +16,7 @@ def _safe(flops: float, *others: float) -> bool:
     return len({right(flops * (1 + shift), *others) for shift in (-1e-6, 0.0, 1e-6)}) == 1
 
 
-def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
+def _batch_cases(params: Params, rng: Random) -> list[Case]:
     run = (params["flops"], params["bandwidth"], params["params"], params["weight_size"])
 
     def some(count: int, low: float, high: float) -> list[tuple[float, ...]]:

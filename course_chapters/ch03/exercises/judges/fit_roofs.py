@@ -1,10 +1,9 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_chapters.ch03.exercises.fit_roofs import bench
 from course_chapters.ch03.exercises.shared import CHIPS
-from course_grader.judging import Case, Column, Judging, Params, Worked, generality, plain, shares, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, generality, plain, shares, table
 from course_lib.estimate.units import TFLOP, number_text
 
 Runs = Sequence[Mapping[str, Any]]
@@ -31,11 +30,11 @@ def _row(values: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(values[name] for name in ("runs", "cache", "sheet_flops", "sheet_bandwidth"))
 
 
-def _drawn(clock: str, rng: random.Random, count: int) -> list[tuple[Any, ...]]:
+def _drawn(clock: str, rng: Random, count: int) -> list[tuple[Any, ...]]:
     return [_row(bench(rng, rng.choice(CHIPS), clock, subtle=bool(number % 2))) for number in range(count)]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     *rows, (runs, *sheet) = _drawn(params["clock"], rng, 10)
     slow = [{**run, "seconds": [20 * each for each in run["seconds"]]} for run in runs]
     rows.append((slow + runs, *sheet))  # a long log, poorly written kernels first

@@ -1,8 +1,7 @@
-import random
 from collections.abc import Sequence
 
 from course_chapters.ch03.exercises.hierarchical_bandwidth import level, sheet_levels
-from course_grader.judging import Case, Fault, Judging, Params, Worked, near, shown, unseen
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, near, shown, unseen
 from course_grader.judging.per_row import CLOSE, Column, Series, shares, table
 from course_lib.estimate.units import GB, number_text
 
@@ -22,7 +21,7 @@ def _buffer_words(parts: Sequence[float], rates: Sequence[float]) -> str:
     return ", ".join(f"{100 * part:.3g} % at {number_text(rate / GB)} GB/s" for part, rate in both)
 
 
-def _levels(rng: random.Random, count: int) -> list[dict[str, object]]:
+def _levels(rng: Random, count: int) -> list[dict[str, object]]:
     """Levels that are narrower further out, but for a wide one now and then."""
     levels = []
     for index in range(count):
@@ -34,7 +33,7 @@ def _levels(rng: random.Random, count: int) -> list[dict[str, object]]:
     return levels
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     mixes = [([1.0], [50e9]), ([0.0, 1.0], [450e9, 50e9])]
     for count in (*(rng.randint(2, 5) for _ in range(15)), 12):
         parts = [rng.randint(0, 8) for _ in range(count)]

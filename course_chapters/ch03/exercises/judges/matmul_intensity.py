@@ -1,7 +1,5 @@
-import random
-
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, one_apart, plain, shown, unseen
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, one_apart, plain, shown, unseen
 from course_grader.judging.per_row import Column, shares, table
 from course_lib.estimate.units import bytes_text, flops_text
 
@@ -15,7 +13,7 @@ def _size_text(size: int) -> str:
 right = Worked("matmul-intensity")
 
 
-def _intensity_cases(params: Params, rng: random.Random) -> list[Case]:
+def _intensity_cases(params: Params, rng: Random) -> list[Case]:
     side, size = params["side"], params["size"]
     rows, columns = (1, 7, 64, 1000, 8192), (5, 512, 11_008, 50_257)
     shapes = draw_rows(rng, 14, rows, (3, 128, 4096, 28_672), columns, (1, 2, 4, 8), (False, True))

@@ -1,15 +1,13 @@
-import random
-
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS
 from course_chapters.ch03.exercises.square_intensity import PAST
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, one_apart, plain, shown, unseen
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, one_apart, plain, shown, unseen
 from course_grader.judging.per_row import Column, Word, shares, table
 from course_lib.estimate.units import bytes_text, flops_text
 
 right = Worked("square-intensity")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     size, own = params["size"], (params["flops"], params["bandwidth"])
     middle = int(size * 1.25 * own[0] / own[1])  # the ridge lies between its two counts
     other = (125e12, 0.9e12)

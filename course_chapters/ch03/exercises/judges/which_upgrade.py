@@ -1,9 +1,8 @@
-import random
 from collections.abc import Mapping
 
 from course_chapters.ch03.exercises.which_upgrade import PARTS
 from course_grader.exercises.drilling import pick
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, generality, log_uniform, one_apart
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, generality, log_uniform, one_apart
 from course_grader.judging.per_row import Column, Word, table
 from course_lib.estimate.units import duration_text
 
@@ -25,7 +24,7 @@ _RATES = {
 }
 
 
-def _step(rng: random.Random) -> tuple[object, ...]:
+def _step(rng: Random) -> tuple[object, ...]:
     rates = pick(**_RATES)(rng)
     work = {part: float(f"{log_uniform(rng, 1e-3, 1e-1) * rates[part]:.4g}") for part in PARTS}
     if rng.random() < 0.3:
@@ -40,7 +39,7 @@ def clear(work: Amounts, rates: Amounts, factor: float) -> bool:
     return right(more, rates, factor)[0] == best
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     shown = [(case["work"], params["rates"], params["factor"]) for case in params["cases"]]
     others = [step for (step,) in draw_rows(rng, 60, _step, keep=lambda row: clear(*row[0]))]
     others += one_apart(others, right, clear)

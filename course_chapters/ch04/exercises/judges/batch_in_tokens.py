@@ -1,6 +1,4 @@
-import random
-
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, each_changed, plain, shown, unseen
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, each_changed, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, shares, table
 
 SEQUENCES, ACCUMULATED, RANKS, LENGTHS = (1, 2, 3, 4, 8), (2, 3, 4, 8, 16), (1, 2, 8, 24, 64, 128), (1024, 2048, 8192)
@@ -18,7 +16,7 @@ ACCUMULATION = Column(
 )
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     b, g, n, s = (params[name] for name in ("sequences", "accumulated", "ranks", "length"))
     batch = params["batch"]
     fits = [

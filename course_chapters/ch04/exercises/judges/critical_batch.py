@@ -1,8 +1,7 @@
-import random
 from collections.abc import Sequence
 
 from course_chapters.ch04.exercises.judges.shared import places
-from course_grader.judging import Case, Judging, Params, Worked, each_changed, log_uniform, plain, shown, unseen
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, log_uniform, plain, shown, unseen
 from course_grader.judging.per_row import shares, table
 
 Runs = tuple[Sequence[float], Sequence[float]]
@@ -21,14 +20,14 @@ CHOICE = places(
 )
 
 
-def _runs(rng: random.Random, count: int) -> Runs:
+def _runs(rng: Random, count: int) -> Runs:
     least, critical = rng.randrange(20_000, 90_000), rng.choice((128, 300, 1000, 4000))
     batches = [round(critical * 2 ** (k - count / 2) * rng.uniform(0.9, 1.1)) + 1 for k in range(count)]
     rng.shuffle(batches)
     return batches, [round(least * (1 + critical / batch)) for batch in batches]
 
 
-def _critical_cases(params: Params, rng: random.Random) -> list[Case]:
+def _critical_cases(params: Params, rng: Random) -> list[Case]:
     chosen = [(log_uniform(rng, 1e3, 1e5), log_uniform(rng, 1e6, 1e9), extra) for extra in (0.05, 0.5, 1.0, 2.0, 4.0)]
     below = each_changed(([32, 64, 128], [16_512, 8512, 4512]), ([64, 128, 256], [33_024, 17_024, 9024]))
     return [

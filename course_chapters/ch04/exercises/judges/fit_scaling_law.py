@@ -1,9 +1,8 @@
-import random
 from collections.abc import Sequence
 from functools import lru_cache
 
 from course_chapters.ch04.exercises.judges.shared import places
-from course_grader.judging import Case, Judging, Params, Worked, shares, shown, table
+from course_grader.judging import Case, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, log_uniform, logarithmic, plain, unseen
 
 Points = tuple[list[float], list[float]]
@@ -34,7 +33,7 @@ def points(floor: float, scale: float, exponent: float, compute: Sequence[float]
     return list(compute), [floor + scale * c**-exponent for c in compute]
 
 
-def _runs(rng: random.Random, count: int, low: float = 0.05, high: float = 0.35) -> Points:
+def _runs(rng: Random, count: int, low: float = 0.05, high: float = 0.35) -> Points:
     first = log_uniform(rng, 1e14, 1e18)
     compute = [first * 8**k * rng.uniform(0.8, 1.2) for k in range(count)]
     exponent = rng.uniform(low, high)
@@ -42,7 +41,7 @@ def _runs(rng: random.Random, count: int, low: float = 0.05, high: float = 0.35)
     return points(rng.uniform(1.4, 2.5), rng.uniform(0.5, 1.5) * first**exponent, exponent, compute)
 
 
-def _law_cases(params: Params, rng: random.Random) -> list[Case]:
+def _law_cases(params: Params, rng: Random) -> list[Case]:
     ends = [points(0.3, 2.0, exponent, [1e-3 * 8**k for k in range(6)]) for exponent in (0.02, 0.3, 1.0)]  # PF-days
     budgets = draw_rows(rng, 5, logarithmic(1e19, 1e26), (1.0, 10.0, 38.5, 200.0))
     own, (compute, losses) = _runs(rng, params["points"]), _runs(rng, 6)

@@ -1,6 +1,4 @@
-import random
-
-from course_grader.judging import FINE, Case, Column, Judging, Params, Worked, one_verdict, shown, table
+from course_grader.judging import FINE, Case, Column, Judging, Params, Random, Worked, one_verdict, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, logarithmic, plain
 
 RATE = Column(
@@ -11,7 +9,7 @@ RATE = Column(
 )
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     ends = tuple(params[name] for name in ("peak", "floor", "warmup", "total"))
     warmup, total = params["warmup"], params["total"]
     steps = (1, warmup // 2, warmup, (warmup + total) // 2, round(0.9 * total), total)

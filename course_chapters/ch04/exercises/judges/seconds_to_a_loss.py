@@ -1,8 +1,7 @@
-import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.judging import Case, Judging, Params, Worked, plain, shown, unseen
+from course_grader.judging import Case, Judging, Params, Random, Worked, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, FINE, Column, shares, table
 
 right = Worked("seconds-to-a-loss")
@@ -24,7 +23,7 @@ WINNER = Column(
 )
 
 
-def a_run(rng: random.Random, rate: float, pace: float, count: int = 7) -> dict[str, Any]:
+def a_run(rng: Random, rate: float, pace: float, count: int = 7) -> dict[str, Any]:
     """A run whose loss falls, with one bump; `pace`: how much it learns from a token."""
     tokens = [1e6 * (k + 1) ** 2 for k in range(count)]
     losses = [2.0 + 3.0 / (1 + pace * t / 1e6) + rng.uniform(0, 0.02) for t in tokens]
@@ -33,14 +32,14 @@ def a_run(rng: random.Random, rate: float, pace: float, count: int = 7) -> dict[
     return {"rate": rate, "tokens": tokens, "losses": losses}
 
 
-def _crossing(rng: random.Random, run: Mapping[str, Any]) -> float:
+def _crossing(rng: Random, run: Mapping[str, Any]) -> float:
     """A target that is crossed twice, on both sides of the bump."""
     losses = run["losses"]
     bump = next(at for at in range(1, len(losses)) if losses[at] > losses[at - 1])
     return losses[bump - 1] + rng.uniform(0.01, 0.09)
 
 
-def _time_cases(params: Params, rng: random.Random) -> list[Case]:
+def _time_cases(params: Params, rng: Random) -> list[Case]:
     def field(count: int) -> tuple[list[dict[str, Any]], float]:
         while True:
             runs = [a_run(rng, rng.uniform(1e5, 4e5), rng.uniform(0.1, 0.6)) for _ in range(count)]

@@ -1,23 +1,22 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 from course_chapters.ch04.exercises.which_decay import DECAYS
-from course_grader.judging import Case, Fault, Judging, Params, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, hidden, judged, shown
 
 
-def box(rng: random.Random, kind: str, **more: Any) -> dict[str, object]:
+def box(rng: Random, kind: str, **more: Any) -> dict[str, object]:
     betas = (rng.choice((0.8, 0.9, 0.95)), rng.choice((0.95, 0.99, 0.999)))
     return {"kind": kind, "betas": betas, "eps": 1e-8, "skips": False, "late": False, **more}
 
 
-def _boxes(rng: random.Random, count: int, **more: Any) -> list[dict[str, object]]:
+def _boxes(rng: Random, count: int, **more: Any) -> list[dict[str, object]]:
     kinds = [*DECAYS, *(rng.choice(tuple(DECAYS)) for _ in range(count - len(DECAYS)))]
     rng.shuffle(kinds)
     return [box(rng, kind, **more) for kind in kinds]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     return [
         shown(f"{params['boxes']} optimizers", "values:kinds", _boxes(rng, params["boxes"])),
         hidden("other optimizers", "values:kinds", _boxes(rng, 8)),

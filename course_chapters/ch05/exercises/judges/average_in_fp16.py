@@ -1,15 +1,14 @@
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Case, Fault, Judging, Params, hidden, judged, ranks_text, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, hidden, judged, ranks_text, shown
 from course_grader.judging.tensors import coin_of, kind_fault
 
 
-def _average_cases(params: Params, rng: random.Random) -> list[Case]:
+def _average_cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["ordinary"]
 
     def gradients(ranks: int, *sizes: float, lost: int = 0) -> tuple[list[Tensor], int]:

@@ -1,11 +1,10 @@
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED
-from course_grader.judging import Case, Fault, Judging, Params, Worked, Wrong, describe, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
 
 LARGEST = 448.0  # of E4M3
@@ -15,7 +14,7 @@ RELATIVE, ABSOLUTE = 2.0**-4, 2.0**-10  # half the spacing of E4M3: of a normal 
 right = Worked("block-scaled")
 
 
-def _block_cases(params: Params, rng: random.Random) -> list[Case]:
+def _block_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def normal(count: int, size: float = 1.0) -> Tensor:

@@ -1,13 +1,12 @@
-import random
 from typing import Any
 
 import torch
 
-from course_grader.judging import Case, Fault, Judging, Params, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
 
 
-def _decay_cases(params: Params, rng: random.Random) -> list[Case]:
+def _decay_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(rate: float, decay: float, size: float = 1.0, count: int = 6) -> tuple[object, ...]:

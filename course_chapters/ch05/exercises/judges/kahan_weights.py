@@ -1,18 +1,17 @@
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED
-from course_grader.judging import Case, Fault, Judging, Params, describe, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
 
 COARSE = 2.0**-7  # of the sum of the updates: each of them is within a rounding of bf16
 FINE = 2.0**-16  # of the largest weight, for each step: what bf16 cannot hold of a loss
 
 
-def _kahan_cases(params: Params, rng: random.Random) -> list[Case]:
+def _kahan_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def updates(steps: int, size: float, drift: float, count: int = 5) -> list[Tensor]:

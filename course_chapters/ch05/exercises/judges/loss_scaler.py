@@ -1,5 +1,4 @@
 import math
-import random
 from typing import Any
 
 import torch
@@ -7,7 +6,7 @@ from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED, RESCALED
 from course_grader.exercises.values import is_number
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
 from course_lib.messages import count_text
@@ -15,7 +14,7 @@ from course_lib.messages import count_text
 right = Worked("loss-scaler")
 
 
-def _scaler_cases(params: Params, rng: random.Random) -> list[Case]:
+def _scaler_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def half(*shape: int, size: float = 1.0) -> Tensor:

@@ -1,18 +1,17 @@
 import math
-import random
 
-from course_grader.judging import Case, Judging, Params, Worked, each_changed, generality, plain
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, generality, plain
 from course_grader.judging.per_row import EXACT, Column, one_verdict, table
 
 right = Worked("lost-update")
 
 
-def _weight(draw: random.Random, bits: int) -> float:
+def _weight(draw: Random, bits: int) -> float:
     """A number of a format with so many fraction bits, never a power of two."""
     return math.ldexp(2**bits + draw.randrange(1, 2**bits), draw.randrange(-20, 12) - bits)
 
 
-def _lost_cases(params: Params, rng: random.Random) -> list[Case]:
+def _lost_cases(params: Params, rng: Random) -> list[Case]:
     drawn = [(_weight(rng, bits), bits) for bits in (2, 3, 7, 10, 23) for _ in range(2)]
     powers = [(math.ldexp(1.0, rng.randrange(-18, 10)), bits) for bits in (3, 7, 10)]
     powers += [(2.0**300, 7), (2.0**-300, 60), (2.0**-40, 0)]

@@ -1,17 +1,16 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Case, Fault, Judging, Params, Worked, describe, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
 
 right = Worked("mixed-precision-step")
 
 
-def _step_cases(params: Params, rng: random.Random) -> list[Case]:
+def _step_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(count: int, accumulate: str, rate: float = 1e-4, shape: tuple[int, ...] = (5,), **sizes: float) -> Any:

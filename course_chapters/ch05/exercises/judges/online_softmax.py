@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,11 +6,11 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import KEPT
-from course_grader.judging import Case, Fault, Judging, Params, describe, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
 
 
-def _softmax_cases(params: Params, rng: random.Random) -> list[Case]:
+def _softmax_cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["keys"]
 
     def data(

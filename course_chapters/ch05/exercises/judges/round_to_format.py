@@ -1,12 +1,11 @@
 import math
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED
-from course_grader.judging import Case, Fault, Judging, Params, Worked, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
 
 right = Worked("round-to-format")
@@ -29,7 +28,7 @@ EXAMPLES: tuple[float, ...] = (1.0, 0.1, -0.3, 1 + 2**-11, -1 - 2**-11, 1 + 3 * 
 EXAMPLES += (65519.9, 65520.0, -1e6, math.inf, math.nan)
 
 
-def _round_cases(params: Params, rng: random.Random) -> list[Case]:
+def _round_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def spread(exponent_bits: int, fraction_bits: int, count: int = 200) -> Tensor:

@@ -1,5 +1,4 @@
 import math
-import random
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +7,7 @@ from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED
 from course_chapters.ch05.exercises.stochastic_rounding import DROPPED
-from course_grader.judging import Case, Fault, Judging, Params, first_of, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, first_of, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
 
 
@@ -27,7 +26,7 @@ NANS = torch.tensor([0x7FFFFFFF, -1, 0x7F800001], dtype=torch.int32)
 write."""
 
 
-def _noise_cases(params: Params, rng: random.Random) -> list[Case]:
+def _noise_cases(params: Params, rng: Random) -> list[Case]:
     coin, dropped = coin_of(rng), DROPPED[params["format"]]
 
     def near(low: float, high: float, count: int = 3) -> Tensor:

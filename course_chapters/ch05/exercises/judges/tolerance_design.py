@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +6,7 @@ import torch
 from torch import Tensor
 
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Case, Fault, Judging, Params, describe, hidden, judged
+from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, judged
 from course_grader.judging.tensors import coin_of
 
 ROUNDOFF = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
@@ -24,7 +23,7 @@ def summed(terms: Tensor, form: str) -> Row:
     return total.item(), exact.sum().item(), exact.abs().sum().item(), len(terms), ROUNDOFF[form]
 
 
-def _sum_cases(params: Params, rng: random.Random) -> list[Case]:
+def _sum_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def off(terms: int, form: str, times: float, magnitude: float, want: float) -> Row:

@@ -1,10 +1,9 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Wrong, judged, ranks
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Wrong, judged, ranks
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import moved_early, secret
 from course_grader.judging.tensors import coin_of, nbytes, same
@@ -17,7 +16,7 @@ def _parts(coin: torch.Generator, counts: Sequence[Sequence[int]], dtype: torch.
     return tuple(([secret(coin, count, dtype=dtype) for count in row],) for row in counts)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, longest = coin_of(rng), params["longest"]
 
     def drawn(n: int) -> list[list[int]]:

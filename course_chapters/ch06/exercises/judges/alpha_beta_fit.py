@@ -1,11 +1,10 @@
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from course_grader.judging import Case, Fault, Judging, Params, Worked, Wrong, judged
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, judged
 
 right = Worked("alpha-beta-fit")
 
@@ -21,7 +20,7 @@ def crossing(params: Params) -> float:
     return (second - first) / (1 / slow - 1 / fast)
 
 
-def _fit_cases(params: Params, rng: random.Random) -> list[Case]:
+def _fit_cases(params: Params, rng: Random) -> list[Case]:
     doubled, others = [float(2**power) for power in range(10, 31)], [1000 * 1.4**power for power in range(42)]
 
     def case(name: str, values: Params, sizes: list[float] = doubled, **more: Any) -> Case:

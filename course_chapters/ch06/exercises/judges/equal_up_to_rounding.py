@@ -1,12 +1,11 @@
 import math
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Case, Fault, Judging, Params, describe, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, describe, judged, shown
 from course_grader.judging.tensors import coin_of
 
 
@@ -86,7 +85,7 @@ OTHERS = (("small", 5), ("half", 4), ("both", 6), ("two", 2))
 SHARES = {"plain": "values:plain", "cancel": "values:cancel", "both": "generality:half"}
 
 
-def _same_cases(params: Params, rng: random.Random) -> list[Case]:
+def _same_cases(params: Params, rng: Random) -> list[Case]:
     coin, cases, several = coin_of(rng), [], params["ranks"]
     for part, ranks in (("plain", 6), ("cancel", several), *OTHERS):
         share = SHARES.get(part, f"generality:{part}")

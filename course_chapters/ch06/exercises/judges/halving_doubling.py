@@ -1,10 +1,8 @@
-import random
-
 import torch
 
 from course_chapters.ch06.exercises.judges.shared import ADVERSE
 from course_grader.exercises.layouts import COLUMNS
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, judged, traffic
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, judged, traffic
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import PerRank, layouts, secret, sum_fault, tensors, world
 from course_grader.judging.tensors import coin_of
@@ -12,7 +10,7 @@ from course_grader.judging.traffic import Meter, ready_made, too_few_bytes, too_
 from course_lib.messages import count_text
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, length = coin_of(rng), params["numbers"]
 
     def data(n: int, size: int) -> PerRank:

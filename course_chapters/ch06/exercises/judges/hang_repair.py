@@ -1,11 +1,10 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from course_grader.exercises.layouts import COLUMNS
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Wrong, judged, ranks
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Wrong, judged, ranks
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import PerRank, moved_early, secret
 from course_grader.judging.tensors import coin_of, nbytes, not_like, same
@@ -14,7 +13,7 @@ from course_grader.judging.traffic import Meter, ready_made, sent_again, too_few
 Shape = tuple[int, ...]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
 
     def data(n: int, ahead: Shape = (size,), behind: Shape = (size,), *kinds: torch.dtype) -> PerRank:

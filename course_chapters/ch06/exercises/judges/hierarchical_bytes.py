@@ -1,10 +1,9 @@
-import random
 from typing import Any
 
 import torch
 
 from course_chapters.ch06.exercises.judges.shared import ADVERSE
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, hidden, judged, shown
 from course_grader.judging.ranks import secret, sum_fault
 from course_grader.judging.tensors import coin_of, nbytes
 from course_grader.judging.traffic import Meter, ready_made, too_few_bytes, too_many_bytes
@@ -15,7 +14,7 @@ def node_of(rank: int, n: int, per_node: int, placement: str) -> int:
     return rank // per_node if placement == "block" else rank % (n // per_node)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, length = coin_of(rng), params["numbers"]
 
     def data(nodes: int, per_node: int, *shape: int, dtype: torch.dtype = torch.float32) -> dict[str, Any]:

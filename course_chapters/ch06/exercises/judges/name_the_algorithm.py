@@ -1,9 +1,8 @@
-import random
 from collections.abc import Callable
 from typing import Any
 
 from course_chapters.ch06.exercises.name_the_algorithm import ALGORITHMS
-from course_grader.judging import Case, Fault, Judging, Params, Wrong, judged
+from course_grader.judging import Case, Fault, Judging, Params, Random, Wrong, judged
 from course_lib.cluster.collective import chunk_sizes
 
 Matrix = list[list[int]]
@@ -87,7 +86,7 @@ def matrix_of(name: str, n: int, elements: int, item: int, per_node: int) -> Mat
     return [[count * item for count in row] for row in TRAFFIC[name](n, elements, per_node)]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def cases(n: int, elements: int, per_node: int, **more: Any) -> list[Case]:
         names = rng.sample([*ALGORITHMS], len(ALGORITHMS))
         return [

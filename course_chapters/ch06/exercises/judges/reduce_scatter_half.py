@@ -1,10 +1,8 @@
-import random
-
 import torch
 from torch import Tensor
 
 from course_grader.exercises.layouts import SECOND
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, first, judged, ranks
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, first, judged, ranks
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import secret, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes
@@ -12,7 +10,7 @@ from course_grader.judging.traffic import Meter, off_the_ring, ready_made, too_f
 from course_lib.messages import count_text
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
 
     def data(n: int, length: int) -> ranks.PerRank:

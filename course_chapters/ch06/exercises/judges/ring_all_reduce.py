@@ -1,11 +1,10 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from course_grader.exercises.layouts import COLUMNS, MEASURED, WEIGHED
-from course_grader.judging import Fault, Judging, Params, Weighed, first, is_number, judged, ranks, verdict
+from course_grader.judging import Fault, Judging, Params, Random, Weighed, first, is_number, judged, ranks, verdict
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import layouts, plain_sum, secret, sum_fault, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes, same
@@ -14,7 +13,7 @@ from course_grader.records import Case, Outcome, Verdict
 from course_lib.messages import count_text
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, length = coin_of(rng), params["numbers"]
 
     def data(n: int, size: int) -> ranks.PerRank:
@@ -55,7 +54,7 @@ def _memory(case: Case, results: Sequence[Any]) -> Fault | None:
     )
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """15 MB on four ranks, created in the worker: right answers use 2 to 4.25 times that, wrong ones at least 5
     times."""
     coin, ranks, length = coin_of(rng), 4, 4096

@@ -1,16 +1,15 @@
-import random
 from typing import Any
 
 import torch
 
 from course_chapters.ch07.exercises.judges.ranks import bytes_fault
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, judged, shown, under
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, judged, shown, under
 from course_grader.judging.gradients import gradients_fault, scaled
 from course_grader.judging.ranks import UNKIND, PerRank
 from course_grader.judging.tensors import coin_of
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, wide = coin_of(rng), params["numbers"]
 
     def data(*counts: int, shapes: Any = ((wide, 12), (wide,), ()), dtype: torch.dtype = torch.float32) -> PerRank:

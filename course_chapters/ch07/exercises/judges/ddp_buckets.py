@@ -1,5 +1,3 @@
-import random
-
 from course_chapters.ch07.exercises.judges.hooks import (
     MANY,
     MIXED,
@@ -10,14 +8,14 @@ from course_chapters.ch07.exercises.judges.hooks import (
     trained_model,
     verdicts_of,
 )
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, hidden, shown, under
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, hidden, shown, under
 from course_grader.judging.ranks import UNKIND
 from course_lib.parallel.data import buckets_of
 
 BIG = WIDE * WIDE * 4
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     data, models = data_of(params, rng), "generality:models"
     layer = 4 * (params["width"] ** 2 + params["width"])
     cases = [

@@ -1,11 +1,9 @@
-import random
-
 from course_chapters.ch07.exercises.judges.hooks import MANY, MIXED, STEPS, data_of, timed, trained_model, verdicts_of
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, hidden, shown, under
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, hidden, shown, under
 from course_grader.judging.ranks import UNKIND
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     data, models = data_of(params, rng), "generality:models"
     cases = [
         shown("four ranks", "values:gradients", per_rank=data(4)),

@@ -1,13 +1,12 @@
-import random
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, describe, verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, describe, verdict
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     many, seed = params["samples"], rng.randrange(1000)
 
     def case(

@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +6,7 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch07.exercises.judges.ranks import bytes_fault, graphs_fault
-from course_grader.judging import Fault, Judging, Params, Worked, Wrong, describe, is_number, judged, near
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, is_number, judged, near
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.gradients import gradients_fault
 from course_grader.judging.ranks import UNKIND, PerRank
@@ -29,7 +28,7 @@ def _micro(
     return inputs, targets
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(*table: Sequence[Sequence[int]], rows: int = 2, length: int = 6, spread: bool = False) -> PerRank:

@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +6,7 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch08.exercises.judges.parts import stretch
-from course_grader.judging import Fault, Judging, Params, Worked, Wrong, describe, first, is_number, judged
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, is_number, judged
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.gradients import gradients_fault, in_flight
 from course_grader.judging.ranks import LATE, PerRank
@@ -21,7 +20,7 @@ JUNK = 7.0  # the padding, in multiples of the largest scale
 LEAST = 3  # bytes of a number to within REL: two have no room for an exponent in addition to five digits
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, numbers = coin_of(rng), params["numbers"]
 
     def several(count: int) -> list[int]:

@@ -1,9 +1,8 @@
-import random
 from itertools import islice
 from typing import Any
 
 from course_chapters.ch08.exercises.hsdp_group import PER_NODE
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
 from course_grader.judging.random_inputs import draw_rows, generality, plain
 from course_lib.estimate.units import BILLION, GB, US
@@ -28,7 +27,7 @@ def _clear(*row: Any) -> bool:
     return not (n % per and per % n) and all(right[2](*each) == best for each in near)
 
 
-def wired(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
+def wired(rng: Random, count: int) -> list[tuple[Any, ...]]:
     ranks, per_node, latency = (8, 12, 48, 576, 1024, 6144), (4, 8, 16, 72), (1 * US, 5 * US, 10 * US, 20 * US)
     memory, fast, slow = (
         [each * GB for each in s] for s in ((24, 40, 80, 141, 192), (150, 300, 450, 900), (12.5, 25, 50, 100))
@@ -68,7 +67,7 @@ BEST = Column("best", "ranks", words=_fits_words, rel=EXACT, none="no group fits
 VERDICTS = table(VOLUMES, SMALLEST, BEST, right=right)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     p, n, m = (params[name] for name in ("params", "ranks", "memory"))
     wires = (params["per_node"], params["fast"], params["slow"], params["latency"])
 

@@ -1,7 +1,6 @@
-import random
 from typing import Any
 
-from course_grader.judging import Case, Judging, Params, Worked, generality, safely_off_whole, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, generality, safely_off_whole, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
 from course_lib.estimate.units import BILLION, GB
 
@@ -22,7 +21,7 @@ RANKS_FOR = Column(
 )
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     own = params["memory"], params["layers"], params["activations"], params["per_param"]
 
     def row() -> tuple[Any, ...]:

@@ -1,7 +1,6 @@
-import random
 from typing import Any
 
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, generality, plain, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, generality, plain, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
 from course_lib.estimate.units import GB, TFLOP
 
@@ -23,7 +22,7 @@ LEAST = Column(
 )
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     f, b, n = params["flops"], params["bandwidth"], params["ranks"]
 
     def seconds(units: int) -> tuple[list[float], list[float]]:

@@ -1,8 +1,7 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, hidden, plain, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, hidden, plain, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
 from course_lib.estimate.units import GB, TFLOP
 
@@ -37,7 +36,7 @@ def _cluster(row: Sequence[Any]) -> tuple[object, ...]:
     return (tokens, hidden, halves * hidden // 2, *others)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     size = params["hidden"]
     width = (4 * size + 3 * (7 * size // 2)) * 450 * GB / (400 * TFLOP)  # distinguishes the two forms of the exercise
     wide = (4096, size, 7 * size // 2, 400 * TFLOP, 450 * GB, 50 * GB)

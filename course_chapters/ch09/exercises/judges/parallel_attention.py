@@ -1,17 +1,16 @@
-import random
 from typing import Any
 
 import torch
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
 from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import Meter
 
 right = Worked("parallel-attention")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, seq, own = coin_of(rng), params["tokens"], params["head_dim"]
 
     def data(

@@ -1,4 +1,3 @@
-import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -6,7 +5,7 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
 from course_grader.judging.tensors import coin_of, normal
 
 right = Worked("parallel-mlp")
@@ -20,7 +19,7 @@ def _piece(whole: Mapping[str, Tensor], n: int, rank: int) -> dict[str, Tensor]:
     }
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, kind, tokens = coin_of(rng), params["kind"], params["tokens"]
 
     def data(n: int, rows: tuple[int, int], hidden: int, ffn: int, dtype: torch.dtype = torch.float32) -> Any:

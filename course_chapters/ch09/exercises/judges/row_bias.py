@@ -1,16 +1,15 @@
-import random
 from typing import Any
 
 import torch
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
 from course_grader.judging.tensors import coin_of, normal
 
 right = Worked("row-bias")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(n: int, *rows: int, width: int, out: int, dtype: torch.dtype = torch.float32) -> Any:

@@ -1,13 +1,12 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, hidden, judged, shown
 
 DRAWN = 6
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     start = rng.randrange(1000)
     seeds, ranks = params["seeds"], params["ranks"]
     few = [(start, rank) for rank in range(4)] + [(start + 500, 0)]

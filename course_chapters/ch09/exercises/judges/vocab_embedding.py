@@ -1,11 +1,10 @@
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
 from course_grader.judging.tensors import coin_of, normal
 
 right = Worked("vocab-embedding")
@@ -17,7 +16,7 @@ def _owned(dealt: str, vocab: int, n: int, rank: int) -> Tensor:
     return words[rank::n] if dealt == "round-robin" else words.tensor_split(n)[rank]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, dealt, vocab = coin_of(rng), params["dealt"], params["vocab"]
 
     def data(n: int, words: int, tokens: Tensor, hidden: int = 6, dtype: torch.dtype = torch.float32) -> Any:

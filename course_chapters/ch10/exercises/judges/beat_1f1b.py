@@ -1,7 +1,5 @@
-import random
-
 from course_chapters.ch10.exercises.judges.schedules import runnable
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, hidden, judged, shown
 from course_lib.parallel.schedules import Schedule, peak_activations
 from course_lib.parallel.timeline import Durations, play
 
@@ -39,7 +37,7 @@ def closed(schedule: Schedule, times: Times) -> float:
     return (start - play(schedule, lengths(times)).makespan) / (start - end)
 
 
-def _contest_cases(params: Params, rng: random.Random) -> list[Case]:
+def _contest_cases(params: Params, rng: Random) -> list[Case]:
     p, m = params["stages"], params["microbatches"]
     settings = [(2, 20, SETTINGS[0]), (7, 7, SETTINGS[3]), (5, 10, SETTINGS[1]), (5, 5, SETTINGS[1])]
     settings += [(rng.randrange(3, 6), rng.randrange(8, 15), SETTINGS[which]) for which in (2, 4)]

@@ -1,16 +1,14 @@
-import random
-
 from course_chapters.ch10.exercises.judges.models import SAMPLES, SECONDS, WIDTH, gradients_fault, model_cases
 from course_chapters.ch10.exercises.judges.shared import traffic_fault
 from course_chapters.ch10.exercises.shared import WORK
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Weighed, oracle
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Weighed, oracle
 from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE, STREAM, STREAM_LATE
 
 SLACK = 1.2  # over the time that 1F1B takes where messages take none
 ACTIVATIONS = 20_000_000  # bytes that a micro-batch leaves behind where the operating system counts
 
 
-def _hang_cases(params: Params, rng: random.Random) -> list[Case]:
+def _hang_cases(params: Params, rng: Random) -> list[Case]:
     case, p, m = model_cases(rng), params["ranks"], params["microbatches"]
     cases = [
         case(f"{p} ranks, {m} micro-batches", "values:gradients", range(p), m, visible=True),
@@ -50,7 +48,7 @@ def _time_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     return None
 
 
-def _hang_weighed(params: Params, rng: random.Random) -> Weighed:
+def _hang_weighed(params: Params, rng: Random) -> Weighed:
     """Two ranks, four micro-batches: 1F1B holds two and one at once, one more forward ahead makes it four, GPipe
     eight."""
     case = model_cases(rng)

@@ -1,13 +1,11 @@
-import random
-
 from course_chapters.ch10.exercises.judges.schedules import longer, runnable
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Wrong, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Wrong, hidden, judged, shown
 from course_lib.estimate.units import count_text
 from course_lib.parallel.schedules import Schedule, looped, peak_activations
 from course_lib.parallel.timeline import Durations
 
 
-def _interleaved_cases(params: Params, rng: random.Random) -> list[Case]:
+def _interleaved_cases(params: Params, rng: Random) -> list[Case]:
     def name(p: int, m: int, v: int) -> str:
         return f"{count_text(p, 'rank')}, {count_text(m, 'micro-batch', 'micro-batches')}, {count_text(v, 'chunk')}"
 

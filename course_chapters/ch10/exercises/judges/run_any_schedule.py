@@ -1,14 +1,13 @@
-import random
 from itertools import zip_longest
 
 from course_chapters.ch10.exercises.judges.models import gradients_fault, model_cases
 from course_chapters.ch10.exercises.judges.shared import plain, shuffled, traffic_fault, whole
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, oracle
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, oracle
 from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE
 from course_lib.parallel.schedules import gpipe, interleaved, looped, naive, one_f_one_b, v_shaped, zb_v
 
 
-def _any_cases(params: Params, rng: random.Random) -> list[Case]:
+def _any_cases(params: Params, rng: Random) -> list[Case]:
     case, p, m = model_cases(rng), params["ranks"], params["microbatches"]
     cases = [
         case(f"1F1B, {p} ranks", "values:gradients", range(p), m, rows=plain(one_f_one_b(p, m)), visible=True),

@@ -1,9 +1,8 @@
-import random
 from collections.abc import Sequence
 
 from course_chapters.ch10.exercises.judges.shared import Op, Rows, plain, shuffled, whole
 from course_chapters.ch10.exercises.schedule_validator import COMPLAINTS
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, oracle, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, oracle, shown
 from course_lib.parallel.schedules import gpipe, naive, one_f_one_b, peak_activations, schedule_of, zb_h1
 
 
@@ -15,7 +14,7 @@ def _earlier(rows: Rows, rank: int, op: Op, before: Op) -> Rows:
     return rows
 
 
-def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows, int | None]]:
+def _described(p: int, m: int, rng: Random) -> dict[str, tuple[str, Rows, int | None]]:
     """Good rows, and rows with one thing wrong each: name of the case -> (the right word, rows, limit)."""
     unplanned, alone = shuffled(p, m, rng), shuffled(1, m, rng)
     good, s, x, last = plain(one_f_one_b(p, m)), rng.randrange(p), rng.randrange(1, m), p - 1
@@ -116,7 +115,7 @@ HARDER += ("one left out, and too many held", "a backward too early, a cycle, an
 HARDER += ("a cycle, and too many held", "a first rank that waits, and too many held")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def drawn(share: str, p: int, m: int, more: str = "") -> list[Case]:
         return [
             shown(

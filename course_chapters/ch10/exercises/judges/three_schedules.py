@@ -1,14 +1,12 @@
-import random
-
 from course_chapters.ch10.exercises.judges.schedules import longer, runnable
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Wrong, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Wrong, hidden, judged, shown
 from course_lib.parallel.schedules import Schedule, peak_activations
 from course_lib.parallel.timeline import Durations
 
 GENERATED = {"naive": "naive_rows", "gpipe": "gpipe_rows", "1f1b": "one_f_one_b_rows"}
 
 
-def _three_cases(params: Params, rng: random.Random) -> list[Case]:
+def _three_cases(params: Params, rng: Random) -> list[Case]:
     p, m = params["stages"], params["microbatches"]
     sizes = [(1, 3), (3, 1), (1, 1), (5, 2), (2, 2), (4, 4), (rng.randrange(9, 12), rng.randrange(2, 5))]
     sizes += [(rng.randrange(5, 8), rng.randrange(17, 22)), (rng.randrange(2, 4), rng.randrange(5, 8))]

@@ -1,7 +1,6 @@
 import math
-import random
 
-from course_grader.judging import EXACT, Case, Column, Judging, Params, Worked, shares, shown, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import (
     draw_rows,
     each_changed,
@@ -23,7 +22,7 @@ def tokens_to_hide(seen: str, link: Link) -> float:
     return (b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)
 
 
-def _hide_cases(params: Params, rng: random.Random) -> list[Case]:
+def _hide_cases(params: Params, rng: Random) -> list[Case]:
     seen = params["seen"]
 
     def drawn(count: int, *latencies: float) -> list[Link]:

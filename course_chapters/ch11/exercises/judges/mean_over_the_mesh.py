@@ -1,17 +1,16 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from course_chapters.ch11.exercises.judges.shared import placed
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 
 right = Worked("mean-over-the-mesh")
 
 
-def _mean_cases(params: Params, rng: random.Random) -> list[Case]:
+def _mean_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(

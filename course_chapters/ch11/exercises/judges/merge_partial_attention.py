@@ -1,19 +1,18 @@
 import math
-import random
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch11.exercises.judges.shared import log_sum_fault, placed
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, describe, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, describe, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 
 Pair = tuple[Tensor, Tensor]
 ROUNDED = 2.0**-22  # of the largest log-sum: what a weight may be off because the total was rounded to fp32
 
 
-def _merge_cases(params: Params, rng: random.Random) -> list[Case]:
+def _merge_cases(params: Params, rng: Random) -> list[Case]:
     coin, heads, width = coin_of(rng), params["heads"], params["width"]
 
     def part(tokens: int, size: float, unseen: str = "") -> Pair:

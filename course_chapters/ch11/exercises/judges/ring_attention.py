@@ -1,4 +1,3 @@
-import random
 from typing import Any
 
 import torch
@@ -6,7 +5,7 @@ import torch
 from course_chapters.ch11.exercises.judges.reference import RANKS, block_bytes, cut, shards, touched, weighed
 from course_chapters.ch11.exercises.judges.shared import log_sum_fault, placed
 from course_chapters.ch11.exercises.probes import MEASURED
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Weighed, Worked, first, judged
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE, moved_early
 from course_grader.judging.tensors import coin_of, tensor_fault
@@ -15,7 +14,7 @@ from course_grader.judging.traffic import off_the_ring, too_few_bytes
 right = Worked("ring-attention")
 
 
-def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
+def _ring_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(ranks: int, length: int, how: str, name: str, *heads: int, measured: bool = False, **more: Any) -> Any:
@@ -89,7 +88,7 @@ def _ring_memory(case: Case, outcome: Outcome) -> Fault | None:
 HELD = 10.0  # blocks a rank may come to hold, the given tensors and messages under way included
 
 
-def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
+def _ring_weighed(params: Params, rng: Random) -> Weighed:
     coin = coin_of(rng)
     positions = cut(20, RANKS, rng, "contiguous")
     return weighed(right, lambda options: shards(coin, positions, ("causal", options), 2, 2, 64), HELD)

@@ -1,4 +1,3 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +6,7 @@ import torch
 from course_chapters.ch11.exercises.judges.reference import RANKS, Shards, block_bytes, cut, shards, touched, weighed
 from course_chapters.ch11.exercises.judges.shared import placed
 from course_chapters.ch11.exercises.probes import MEASURED
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Weighed, Worked, first, judged
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, moved_early
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
@@ -23,7 +22,7 @@ def _with_output(coin: torch.Generator, rows: Any) -> Any:
     return tuple((*row, out.float(), log_sum.float(), normal(coin, *out.shape)) for row, (out, log_sum) in whole)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["ranks"]
 
     def data(
@@ -89,7 +88,7 @@ def _memory(case: Case, outcome: Outcome) -> Fault | None:
 HELD = 16.0  # blocks a rank may come to hold, the given tensors and messages under way included
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     coin, positions = coin_of(rng), cut(20, RANKS, rng, "contiguous")
     return weighed(
         right, lambda options: _with_output(coin, shards(coin, positions, ("causal", options), 2, 2, 64)), HELD

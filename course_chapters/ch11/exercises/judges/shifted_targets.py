@@ -1,16 +1,15 @@
-import random
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
 
 right = Worked("shifted-targets")
 
 
-def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
+def _batch_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(lengths: Sequence[int], indices: Sequence[int], ids: Sequence[int] = (), top: int = 1000) -> list[Tensor]:

@@ -1,12 +1,11 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 from course_chapters.ch11.exercises.judges.shared import once
-from course_grader.judging import Case, Fault, Judging, Params, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, hidden, judged, shown
 
 
-def _split_cases(params: Params, rng: random.Random) -> list[Case]:
+def _split_cases(params: Params, rng: Random) -> list[Case]:
     n = params["ranks"]
 
     def some(ranks: int, count: int, low: int, high: int) -> tuple[list[int], int]:

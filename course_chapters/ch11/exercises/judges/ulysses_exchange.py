@@ -1,4 +1,3 @@
-import random
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +7,7 @@ import torch
 from course_chapters.ch11.exercises.judges.reference import touched
 from course_chapters.ch11.exercises.probes import REFUSED
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, ranks_text, shown
 from course_grader.judging.ranks import over_ranks
 from course_grader.judging.tensors import coin_of, normal
@@ -17,7 +16,7 @@ from course_grader.judging.traffic import too_few_bytes
 right = Worked("ulysses-exchange")
 
 
-def _exchange_cases(params: Params, rng: random.Random) -> list[Case]:
+def _exchange_cases(params: Params, rng: Random) -> list[Case]:
     coin, n, width = coin_of(rng), params["ranks"], params["width"]
 
     def data(

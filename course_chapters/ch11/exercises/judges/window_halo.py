@@ -1,4 +1,3 @@
-import random
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
@@ -6,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from course_chapters.ch11.exercises.judges.reference import touched
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, first, judged
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, over_ranks
 from course_grader.judging.tensors import coin_of, normal
@@ -15,7 +14,7 @@ from course_grader.judging.traffic import too_few_bytes
 right = Worked("window-halo")
 
 
-def _halo_cases(params: Params, rng: random.Random) -> list[Case]:
+def _halo_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(lengths: Sequence[int], window: int, heads: int = 2, view: bool = False) -> Any:

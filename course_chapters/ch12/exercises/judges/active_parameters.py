@@ -1,12 +1,10 @@
-import random
-
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, each_changed, generality, plain
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, each_changed, generality, plain
 from course_grader.judging.per_row import EXACT, Column, one_verdict, table
 
 right = Worked("active-parameters")
 
 
-def _parameter_cases(params: Params, rng: random.Random) -> list[Case]:
+def _parameter_cases(params: Params, rng: Random) -> list[Case]:
     mixtral = (32, 4096, 14336, 8, 2, 1_605_636_096)
     size = ((2, 3, 12), (48, 96, 128), (32, 80, 512), (4, 9, 64), (1, 2, 3), (0, 777, 50_000))
     one = [(5, 64, 96, 16, 1, 10_000), (1, 32, 48, 6, 2, 0)]

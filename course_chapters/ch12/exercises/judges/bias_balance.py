@@ -1,4 +1,3 @@
-import random
 from typing import Any
 
 import torch
@@ -6,13 +5,13 @@ from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import ids_fault
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Case, Fault, Judging, Params, Worked, Wrong, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
 
 right = Worked("bias-balance")
 
 
-def _bias_cases(params: Params, rng: random.Random) -> list[Case]:
+def _bias_cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["experts"]
 
     def scores(tokens: int, experts: int, skew: float = 1.0, steps: int = 1) -> list[Tensor]:

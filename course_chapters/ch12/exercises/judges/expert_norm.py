@@ -1,12 +1,11 @@
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, ranks_text, shown
 from course_grader.judging.tensors import coin_of, squares
 from course_grader.judging.traffic import too_few_bytes
@@ -15,7 +14,7 @@ right = Worked("expert-norm")
 ONE_NUMBER = 20  # bytes that a rank may send: a ring reduces one float64 with less
 
 
-def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
+def _norm_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(

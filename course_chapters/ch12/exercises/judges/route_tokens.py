@@ -1,17 +1,16 @@
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import ids_fault
-from course_grader.judging import Case, Fault, Judging, Params, Worked, Wrong, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
 
 right = Worked("route-tokens")
 
 
-def _route_cases(params: Params, rng: random.Random) -> list[Case]:
+def _route_cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["experts"]
 
     def data(

@@ -1,9 +1,8 @@
 import math
-import random
 from collections.abc import Sequence
 
 from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, row_fault
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, judged, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, judged, shown
 
 Waits = Sequence[tuple[str, str]]
 right = Worked("blast-radius")
@@ -14,7 +13,7 @@ def _stalled_words(sizes: Sizes, rank: int, waits: Waits) -> str:
     return f"{shape}, rank {rank} hung, {', then '.join(f'{kind} {axis}' for kind, axis in waits) or 'no operation'}"
 
 
-def _stalled_cases(params: Params, rng: random.Random) -> list[Case]:
+def _stalled_cases(params: Params, rng: Random) -> list[Case]:
     def row(*kinds: str) -> tuple[Sizes, int, Waits]:
         sizes = mesh(rng, rng.choice((2, 3, 4)), 96, (2, 3, 4, 5))
         axes = [rng.choice(list(sizes)) for _ in kinds]

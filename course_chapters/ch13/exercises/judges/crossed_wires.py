@@ -1,9 +1,8 @@
 import itertools
-import random
 from collections.abc import Sequence
 
 from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, mesh_words, row_fault, strides
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, judged, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, judged, shown
 
 Level = tuple[str, int]
 right = Worked("crossed-wires")
@@ -18,7 +17,7 @@ def _level_words(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str:
     return f"{mesh_words(sizes)}, axis {axis}, {', '.join(f'{name} of {n}' for name, n in levels)}"
 
 
-def _level_cases(params: Params, rng: random.Random) -> list[Case]:
+def _level_cases(params: Params, rng: Random) -> list[Case]:
     server, rack = params["servers"], params["per_rack"] * params["servers"]
     shape = {"dp": 2, "pp": params["per_rack"], "tp": server}
     levels = [("server", server), ("rack", rack)]

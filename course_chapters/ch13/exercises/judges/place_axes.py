@@ -1,11 +1,10 @@
 import itertools
-import random
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from course_chapters.ch13.exercises.judges.shared import Sizes, mesh
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Wrong, describe, hidden, oracle, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Wrong, describe, hidden, oracle, shown
 from course_lib.estimate.units import GB
 
 Row = tuple[Sizes, Mapping[str, float], int, float, float]  # sizes, sent, per_server, inside, across
@@ -53,7 +52,7 @@ def _place_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     return None
 
 
-def _place_cases(params: Params, rng: random.Random) -> list[Case]:
+def _place_cases(params: Params, rng: Random) -> list[Case]:
     wires = 450 * GB, 50 * GB
     least, powers, any_size = params["least"], (1, 2, 4, 8), (1, 2, 3, 4, 5, 6)
 

@@ -1,8 +1,7 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Breakdown, Case, Judging, Params, Worked, each_changed, hidden, judged, shown
+from course_grader.judging import Breakdown, Case, Judging, Params, Random, Worked, each_changed, hidden, judged, shown
 from course_lib.estimate.units import BILLION
 
 Table = Mapping[str, Any]
@@ -25,7 +24,7 @@ def _calculator(part: str) -> Breakdown:
     return Breakdown(part, "bytes", want=right, words=_estimate_words, only=only, floor=0.0)
 
 
-def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
+def _calculator_cases(params: Params, rng: Random) -> list[Case]:
     def row(recompute: str, tp: Sequence[int], zero: Sequence[int], grouped: bool = True) -> tuple[object, ...]:
         heads = rng.choice((32, 48, 64))
         model: dict[str, float] = {

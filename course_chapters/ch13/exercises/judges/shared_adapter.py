@@ -1,7 +1,6 @@
-import random
 from collections.abc import Sequence
 
-from course_grader.judging import Case, Judging, Params, Series, Worked, hidden, judged, shown
+from course_grader.judging import Case, Judging, Params, Random, Series, Worked, hidden, judged, shown
 from course_lib.estimate.units import GB
 
 right = Worked("shared-adapter")
@@ -10,7 +9,7 @@ right = Worked("shared-adapter")
 ENDS = Series("ends", want=right, words=lambda transfers, _: f"{len(transfers)} transfers", each="transfer", rel=1e-6)
 
 
-def _adapter_cases(params: Params, rng: random.Random) -> list[Case]:
+def _adapter_cases(params: Params, rng: Random) -> list[Case]:
     def row(count: int, starts: Sequence[float]) -> tuple[list[tuple[float, float]], float]:
         return [(rng.choice(starts), rng.randint(1, 40) * GB) for _ in range(count)], rng.choice((12.5, 25, 50)) * GB
 

@@ -1,14 +1,13 @@
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch14.exercises.disk import OTHERS, ROUNDS, digest
-from course_grader.judging import Case, Fault, Judging, Params, describe, hidden, is_number, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, is_number, judged, shown
 
 SIZE, EXTRA = 400, 1000  # bytes of a checkpoint's data, and what its files may hold besides
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     keep, room = params["keep"], params["room"]
 
     def bytes_of(size: int) -> bytes:

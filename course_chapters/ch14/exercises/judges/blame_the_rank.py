@@ -1,8 +1,7 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Case, Fault, Judging, Params, Worked, Wrong, describe, hidden, oracle, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, oracle, shown
 
 Call = tuple[str, int, str, int, bool]
 
@@ -10,7 +9,7 @@ Call = tuple[str, int, str, int, bool]
 right = Worked("blame-the-rank")
 
 
-def _history(rng: random.Random, groups: Mapping[str, Sequence[int]], calls: int) -> dict[int, list[Call]]:
+def _history(rng: Random, groups: Mapping[str, Sequence[int]], calls: int) -> dict[int, list[Call]]:
     """Finished calls in groups drawn at random."""
     records: dict[int, list[Call]] = {rank: [] for ranks in groups.values() for rank in ranks}
     numbers = dict.fromkeys(groups, 0)
@@ -39,7 +38,7 @@ def _enter(
         records[rank].append((group, number, operation, count, finished))
 
 
-def _hangs(rng: random.Random, size: int) -> dict[str, tuple[Any, Any]]:
+def _hangs(rng: Random, size: int) -> dict[str, tuple[Any, Any]]:
     """A hang of each kind among `size` ranks, whose numbers are drawn and have gaps."""
     few, many = rng.sample(range(2, 10), size // 2), rng.sample(range(100, 200), size - size // 2)  # text: "100" < "2"
     ranks, (a, *more), (b, *less) = sorted(few + many), many, few
@@ -94,7 +93,7 @@ def _hangs(rng: random.Random, size: int) -> dict[str, tuple[Any, Any]]:
     return hangs
 
 
-def _blame_cases(params: Params, rng: random.Random) -> list[Case]:
+def _blame_cases(params: Params, rng: Random) -> list[Case]:
     absent, circles = (
         ("one rank missing", "several missing", "nothing wrong"),
         ("a chain of waits", "a circle", "two orders"),

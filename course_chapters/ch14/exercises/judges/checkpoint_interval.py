@@ -1,6 +1,4 @@
-import random
-
-from course_grader.judging import FINE, Case, Column, Judging, Params, Worked, shares, shown, table
+from course_grader.judging import FINE, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, logarithmic, plain
 
 right = Worked("checkpoint-interval")
@@ -13,7 +11,7 @@ GOODPUT = Column(
 INTERVAL = Column("interval", "seconds", words=lambda s, m: f"{s:,g} s of saving, a failure every {m:,g} s", rel=5e-3)
 
 
-def _interval_cases(params: Params, rng: random.Random) -> list[Case]:
+def _interval_cases(params: Params, rng: Random) -> list[Case]:
     usual = draw_rows(
         rng, 5, logarithmic(600, 5000), logarithmic(10, 120), logarithmic(120, 900), logarithmic(7e3, 5e4)
     )

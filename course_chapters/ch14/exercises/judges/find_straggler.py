@@ -1,8 +1,7 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Case, Fault, Judging, Params, Worked, Wrong, describe, hidden, oracle, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, oracle, shown
 
 Table = Sequence[Sequence[float]]  # [step][rank]
 
@@ -15,14 +14,14 @@ def _whole(own: Table, base: float) -> list[list[float]]:
     return [[max(step) - each + base for each in step] for step in own]
 
 
-def _steps(rng: random.Random, steps: int, ranks: int) -> tuple[list[list[float]], list[list[float]]]:
+def _steps(rng: Random, steps: int, ranks: int) -> tuple[list[list[float]], list[list[float]]]:
     """Compute and data times in eighths of a second, even but for a little."""
     compute = [[8 + rng.choice((0, 0, 0.125)) for _ in range(ranks)] for _ in range(steps)]
     data = [[1 + rng.choice((0, 0, 0.125)) for _ in range(ranks)] for _ in range(steps)]
     return compute, data
 
 
-def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
+def _straggler_cases(params: Params, rng: Random) -> list[Case]:
     factor = params["factor"]
 
     def row(compute: list[list[float]], data: list[list[float]]) -> tuple[Any, ...]:

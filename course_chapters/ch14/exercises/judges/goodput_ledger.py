@@ -1,7 +1,6 @@
-import random
 from collections.abc import Sequence
 
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, generality, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, generality, shown
 from course_grader.judging.per_row import Breakdown, shares, table
 
 Log = Sequence[tuple[float, str, int | None]]
@@ -10,7 +9,7 @@ Log = Sequence[tuple[float, str, int | None]]
 right = Worked("goodput-ledger")
 
 
-def _log(rng: random.Random, steps: int, every: int, *fail: tuple[int, int | None, int]) -> Log:
+def _log(rng: Random, steps: int, every: int, *fail: tuple[int, int | None, int]) -> Log:
     """A log of so many steps; each of `fail` is (step after which it fails, step to resume from or None for the newest,
     failed restarts)."""
     second, at, newest, todo = 100.0 * rng.randrange(9), 0, 0, list(fail)
@@ -43,7 +42,7 @@ def _read(text: str) -> Log:
     return [(float(second), event, int(step[0]) if step else None) for second, event, *step in parts]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     down = [*_log(rng, 4, 2)[:-1], (9000.0, "failure", None), (9020.5, "end", None)]
     rows: dict[str, list[tuple[Log]]] = {
         "older": [(_log(rng, 12, 3, (10, 6, 0)),), (_log(rng, 9, 2, (9, 0, 0), (5, 2, 0)),)],

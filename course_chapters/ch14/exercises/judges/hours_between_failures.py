@@ -1,6 +1,4 @@
-import random
-
-from course_grader.judging import FINE, Case, Column, Judging, Params, Worked, shares, shown, table
+from course_grader.judging import FINE, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, logarithmic, plain, unseen
 from course_lib.estimate.units import count_text
 
@@ -21,7 +19,7 @@ CHANCE = Column(
 )
 
 
-def _log_cases(params: Params, rng: random.Random) -> list[Case]:
+def _log_cases(params: Params, rng: Random) -> list[Case]:
     failures, days, gpus, size, hours = (params[name] for name in ("failures", "days", "gpus", "size", "hours"))
     logs = draw_rows(rng, 6, (3, 40, 112, 700), (7, 30.5, 54, 90), (384, 992, 2048, 16384), (1, 100, 3000, 100_000))
     logs += each_changed((40, 31.5, 992, 3000), (44, 54, 1024, 2000))

@@ -1,7 +1,6 @@
-import random
 from functools import cache
 
-from course_grader.judging import EXACT, Case, Column, Judging, Params, Worked, shares, shown, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, logarithmic, plain, unseen
 from course_lib.estimate.units import count_text
 
@@ -24,7 +23,7 @@ SPARES = Column(
 )
 
 
-def _spare_cases(params: Params, rng: random.Random) -> list[Case]:
+def _spare_cases(params: Params, rng: Random) -> list[Case]:
     shown_row = tuple(params[name] for name in ("servers", "mtbf", "repair", "chance"))
     usual = draw_rows(rng, 6, (16, 50, 128, 300), logarithmic(400, 3000), logarithmic(10, 60), (0.05, 0.01, 0.001))
     usual += draw_rows(rng, 1, (16, 24, 30), (20.0,), (10.0,), (0.05,))  # binomial and Poisson differ widely

@@ -1,10 +1,9 @@
-import random
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, describe, oracle, ranks
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, Wrong, describe, oracle, ranks
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import too_few_bytes
@@ -31,7 +30,7 @@ def _sign(x: Tensor, at: int) -> None:
     x[at] = -x[at]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["ranks"]
 
     def given(who: str, change: Callable[[Tensor, int], None] = _bit, x: Tensor | None = None) -> ranks.PerRank:

@@ -1,13 +1,12 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Case, Fault, Judging, Params, Worked, hidden, oracle, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, hidden, oracle, shown
 
 right = Worked("repair-resume")
 
 
-def _loop_cases(params: Params, rng: random.Random) -> list[Case]:
+def _loop_cases(params: Params, rng: Random) -> list[Case]:
     every = params["every"]
 
     def run(

@@ -1,9 +1,8 @@
-import random
 from typing import Any
 
 import torch
 
-from course_grader.judging import Case, Fault, Judging, Params, Worked, hidden, oracle, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, hidden, oracle, shown
 
 right = Worked("snapshot-and-restore")
 
@@ -16,7 +15,7 @@ def _same(got: Any, want: Any) -> bool:
     return type(got) is type(want) and got == want
 
 
-def _resume_cases(params: Params, rng: random.Random) -> list[Case]:
+def _resume_cases(params: Params, rng: Random) -> list[Case]:
     def run(make: Any, name: str, share: str, *args: int) -> Case:
         return make(name, share, rng.randrange(1000), *args)
 

@@ -1,13 +1,12 @@
 import math
-import random
 from typing import Any
 
-from course_grader.judging import Case, Fault, Judging, Params, Worked, hidden, oracle, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, hidden, oracle, shown
 
 right = Worked("spike-guard")
 
 
-def _guard_cases(params: Params, rng: random.Random) -> list[Case]:
+def _guard_cases(params: Params, rng: Random) -> list[Case]:
     def noisy(count: int, *spikes: int) -> list[float]:
         return [3.0 + rng.randrange(-8, 9) / 64 + (6.0 if at in spikes else 0.0) for at in range(count)]
 

@@ -1,9 +1,8 @@
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch15.exercises.bus_above_line import CAUSES
-from course_grader.judging import Case, Column, Judging, Params, Worked, generality, shown, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, generality, shown, table
 from course_grader.judging.diagnoses import Diagnosis
 from course_lib.cluster.collectives import bus_bandwidth
 from course_lib.estimate import facts
@@ -19,7 +18,7 @@ def by_rule(report: Report) -> float:
     return bus_bandwidth(report["collective"], report["nbytes"], report["seconds"], report["ranks"])
 
 
-def report(why: str, rng: random.Random, line: float) -> Report:
+def report(why: str, rng: Random, line: float) -> Report:
     """A report with this cause; the wire itself stays below its line."""
     ringless = why in ("factor twice", "no ring")
     collective = "all_reduce" if ringless else rng.choice(("all_reduce", "all_gather", "reduce_scatter"))
@@ -38,13 +37,13 @@ def report(why: str, rng: random.Random, line: float) -> Report:
     return made | {"printed": by_rule(made) * slip.get(why, 1) * rng.uniform(0.997, 1.003)}
 
 
-def below(why: str, rng: random.Random, line: float) -> Report:
+def below(why: str, rng: Random, line: float) -> Report:
     """A report with this cause on a wire so fast that even the printed number is below its line."""
     made = report(why, rng, line)
     return made | {"line": max(line, made["printed"]) * rng.uniform(1.2, 3)}
 
 
-def both(rng: random.Random, line: float) -> Report:
+def both(rng: Random, line: float) -> Report:
     """A report in which two things make the printed number larger, one of them by far more."""
     made = report(FINE, rng, line) | {"collective": "all_reduce", "ranks": 8}
     wires, width = rng.choice(((8, 1), (2, 1), (4, 2)))  # against the width's 4 or 2, and the ring's 1.75
@@ -66,7 +65,7 @@ def published() -> Report:
     return made | {"printed": float(one.bus_bandwidth), "seconds": seconds, "waited_seconds": seconds}
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     example = [published(), *(report(why, rng, params["line"]) for why in CAUSES)]
     unseen = [report(why, rng, rng.choice((12.5e9, 25e9, 50e9, 200e9, 450e9))) for why in CAUSES for _ in range(6)]
     unseen += [below(why, rng, rng.choice((25e9, 450e9))) for why in CAUSES] + [both(rng, 50e9) for _ in range(8)]

@@ -1,9 +1,8 @@
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 
 from course_chapters.ch15.exercises.work import traces
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, shown, verdict
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown, verdict
 from course_grader.judging.per_row import Breakdown, rows_fault
 from course_grader.judging.random_inputs import draw_rows, generality
 
@@ -13,7 +12,7 @@ C, T, H = "compute", "communication", "copy"
 MADE = ((C, (7, 9), 5), (C, (7, 9), 5), (T, (13, 21), 14), (H, (2,), 5), (T, (13, 21), 14))  # kind, streams, longest
 
 
-def made(rng: random.Random, count: int, wall: float = 10.0) -> list[Kernel]:
+def made(rng: Random, count: int, wall: float = 10.0) -> list[Kernel]:
     """Kernels of a step: short ones that compute on two streams, longer ones that communicate on two others, copies."""
     kernels: list[Kernel] = []
     for place in range(count):
@@ -24,7 +23,7 @@ def made(rng: random.Random, count: int, wall: float = 10.0) -> list[Kernel]:
     return kernels
 
 
-def whole(rng: random.Random, count: int) -> list[Kernel]:
+def whole(rng: Random, count: int) -> list[Kernel]:
     """Kernels that begin and end at half seconds, so that many touch, nest and coincide; some without length."""
     rows = draw_rows(rng, count, (C, T, T, H), range(3), [half / 2 for half in range(20)], (0, 0.5, 1, 1, 4))
     return [(kind, stream, start, start + length) for kind, stream, start, length in rows]
@@ -53,7 +52,7 @@ def recorded_steps() -> list[Row]:
     return rows
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     example = [(HIDDEN_ONCE, 0.0, 10.0), (NESTED, 0.0, 10.0), *recorded_steps()]
     ends = [(HIDDEN_ONCE, params["begin"], params["end"]), (NESTED, 4.5, 8.75)]
     other = [(made(rng, 20), 0.0, 10.0), (whole(rng, 12), 0.0, 12.0)]

@@ -1,11 +1,10 @@
-import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import Any
 
 from course_chapters.ch15.exercises.failure_zoo import ZOO_WORDS
-from course_grader.judging import WHOLE, Case, Fault, Judging, Params, Wrong, describe, hidden, judged, shown
+from course_grader.judging import WHOLE, Case, Fault, Judging, Params, Random, Wrong, describe, hidden, judged, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
 
 TORCH, OLD = "2.13.0", "2.4.0"
@@ -24,7 +23,7 @@ AT_WORK = tuple(("all_reduce", own) for own in ("data", "compute", "checkpoint")
 class Scene:
     """A run with one fault: notes and ends, and the step of the fault."""
 
-    def __init__(self, rng: random.Random, ranks: int, steps: int, victim: int) -> None:
+    def __init__(self, rng: Random, ranks: int, steps: int, victim: int) -> None:
         self.rng, self.steps = rng, steps
         self.at = rng.randrange(3, steps - 4)
         first, sums = rng.randrange(4000, 30_000), self.sums(steps)
@@ -132,7 +131,7 @@ PLAYS: Mapping[str, tuple[str, *tuple[Callable[..., None], ...]]] = {  # the kin
 }
 
 
-def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) -> tuple[Any, ...]:
+def scene(what: str, rng: Random, ranks: int, steps: int, victim: int) -> tuple[Any, ...]:
     """Notes and ends of such a run, in some order, and what happened in it: kind, rank and step."""
     made, (kind, *plays) = Scene(rng, ranks, steps, victim), PLAYS[what]
     for play in plays:
@@ -147,7 +146,7 @@ def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) ->
     return made.notes, made.exits, (kind, None, None) if kind == "none" else (kind, victim, made.at)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     ranks, steps, drawn = params["ranks"], params["steps"], []
     words = ("killed", "hung", "none", "flipped")
     example = [scene(what, rng, ranks, steps, rng.randrange(1, ranks)) for what in words]

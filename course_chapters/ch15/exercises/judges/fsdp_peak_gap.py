@@ -1,7 +1,6 @@
-import random
 from typing import Any
 
-from course_grader.judging import Case, Judging, Params, Worked, generality, hidden, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, generality, hidden, shown
 from course_grader.judging.per_row import Breakdown, one_verdict, table
 
 PEAK = Breakdown(
@@ -19,7 +18,7 @@ MIXED: dict[str, Any] = {
 MIXED |= {"activations": [8.5e6, 6.1e6, 9.25e6, 7.1e6], "work": [1e6, 3e6, 30e6, 2e6]}
 
 
-def job(rng: random.Random, **wish: Any) -> tuple[dict[str, Any]]:
+def job(rng: Random, **wish: Any) -> tuple[dict[str, Any]]:
     """A job whose units differ; some have many activations, and some nearly none."""
     count = rng.randrange(2, 9)
     units, much = [rng.randrange(10, 400) * 100_000 for _ in range(count)], rng.choice((1e-3, 1, 4))
@@ -29,7 +28,7 @@ def job(rng: random.Random, **wish: Any) -> tuple[dict[str, Any]]:
     return ({**made, "work": [round(unit * rng.uniform(0, 2)) for unit in units], **wish},)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     both = (True, False)
     other, drawn = [job(rng, width=2, reshard=reshard) for reshard in both], [job(rng) for _ in range(25)]
     changes: list[Any] = [{}, {"reshard": False}, {"ranks": 1}, {"rest": 10**6}, {"width": 4}]

@@ -1,7 +1,6 @@
-import random
 from typing import Any
 
-from course_grader.judging import Case, Judging, Params, Worked, generality, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, generality, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, Series, one_verdict, table
 from course_lib.estimate.units import bytes_text
 
@@ -24,13 +23,13 @@ MOST = Column(
 )
 
 
-def pipeline(rng: random.Random, stages: int) -> dict[str, Any]:
+def pipeline(rng: Random, stages: int) -> dict[str, Any]:
     sizes = {"state": (10_000, 90_000), "kept": (500, 9000), "boundary": (50, 900), "work": (0, 4000)}  # kB
     counts = {name: stages - (name == "boundary") for name in sizes}
     return {name: [rng.randrange(*ends) * 1000 for _ in range(counts[name])] for name, ends in sizes.items()}
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def fullest(*row: Any) -> float:
         return max(right[0](*row))
 
@@ -41,7 +40,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         one, schedule = pipeline(rng, rng.randrange(2, 7)), rng.choice(SCHEDULES)
         return one, schedule, fullest(one, schedule, rng.choice((1, 2, 3, 4, 5, 98))) + rng.choice((0, 0, -1, 100_000))
 
-    own, count, odd = params["job"], params["micro_batches"], pipeline(random.Random(3), 4)
+    own, count, odd = params["job"], params["micro_batches"], pipeline(Random(3), 4)
     small, full = fullest(own, "1f1b", 1), fullest(own, "gpipe", count)
     limits = [(own, "gpipe", full), (own, "1f1b", full), (own, "gpipe", small), (own, "1f1b", 0.5 * small)]
     different = [(odd, schedule, each) for schedule in SCHEDULES for each in (2, 8)]

@@ -1,11 +1,10 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from course_chapters.ch15.exercises.probes import VISIT
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, first, judged
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import STREAM, UNKIND, PerRank, moved_early, secret, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes, same
@@ -15,7 +14,7 @@ from course_lib.cluster import Topology
 right = Worked("ring-that-hangs")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, size, in_order = coin_of(rng), params["numbers"], "four ranks, each pair's operations in the order of issue"
 
     def blocks(n: int, *shape: int, dtype: torch.dtype = torch.float32) -> PerRank:

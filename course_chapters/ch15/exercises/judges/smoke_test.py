@@ -1,12 +1,11 @@
 import copy
 import math
-import random
 from collections.abc import Mapping
 from statistics import fmean, variance
 from typing import Any
 
 from course_chapters.ch15.exercises.judges.trainings import SEEDS, SMOKE, shipped
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, hidden, judged, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, hidden, judged, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
 
 LOOK: Mapping[str, str] = {
@@ -27,7 +26,7 @@ def _last_bit(run: Training, name: str, key: Any) -> list[Training]:
     return [run, again]
 
 
-def moved_programs(kept: Mapping[str, list[Training]], rng: random.Random, floor: float) -> list[tuple[Any, str]]:
+def moved_programs(kept: Mapping[str, list[Training]], rng: Random, floor: float) -> list[tuple[Any, str]]:
     """Two faults at once, and numbers close to the limit of a word; `kept` has the shipped runs by fault."""
     faults = ("sound", "leak", "frozen block", "explodes", "one batch")
     sound, leak, frozen, explodes, noted = (kept[fault][0] for fault in faults)
@@ -80,7 +79,7 @@ def programs_at_limits(run: Training) -> list[tuple[Any, str]]:
     return [([run | {"before": before, "after": low, "losses": losses}], word) for before, losses, word in made]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     pool, others = params["pool"], [seed for seed in SEEDS if seed != params["pool"]]
     kept, floors = shipped()["smoke"], shipped()["floors"]
 

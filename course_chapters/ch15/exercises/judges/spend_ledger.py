@@ -1,7 +1,6 @@
-import random
 from typing import Any
 
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, generality, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, generality, shown
 from course_grader.judging.per_row import FINE, Breakdown, Column, one_verdict, table
 
 PRICES, INCREMENTS = (0.5, 2.0, 3.75), (1, 5, 15, 60)
@@ -29,7 +28,7 @@ def _stages(*rows: tuple[str, float, float, str]) -> list[dict[str, Any]]:
     return [dict(zip(("name", "start", "end", "state"), row, strict=True)) for row in rows]
 
 
-def _session(rng: random.Random) -> tuple[Any, ...]:
+def _session(rng: Random) -> tuple[Any, ...]:
     """Stages in half minutes, some of which failed, with gaps before, between and after them; stopped in one or
     later."""
     now, rows = rng.randrange(1, 12) / 2, []
@@ -47,7 +46,7 @@ def _off_whole(row: tuple[Any, ...]) -> bool:
     return 0.05 < budget / (gpus * price / 60 * increment) % 1 < 0.95
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     bill = params["gpus"], params["price"], params["increment"]
     day = ("matmul", 4.0, 7.0, "done"), ("links", 7.5, 11.5, "failed"), ("fsdp", 12.0, 22.0, "done")
     own = [(_stages(*day, ("pp", 23.0, 31.0, "done")), stop, *bill) for stop in (37.0, 27.0, 60.0)]

@@ -1,9 +1,8 @@
-import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from course_chapters.ch16.planned import LIMIT
-from course_grader.judging import Case, Fault, Judging, Params, Worked, Wrong, describe, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart, same
 
 Request = tuple[Any, int, int]
@@ -24,7 +23,7 @@ def _states(names: Iterator[int], size: int, chunked: bool) -> Callable[..., Cas
     return lambda make, name, share, *given: make(name, share, "states", [state(*each) for each in given])
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     chunked, s = params["prompts"] == "chunked", rng.choice((3, 4, 5))
     names = iter(rng.sample(range(1000), 400))
     states = _states(names, s, chunked)

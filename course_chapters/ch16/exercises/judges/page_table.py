@@ -1,11 +1,10 @@
-import random
 import re
 from contextlib import suppress
 from typing import Any
 
 from course_chapters.ch16.exercises.probes import FULL
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Case, Fault, Judging, Params, Worked, describe, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart, same
 
 Operation = tuple[Any, ...]
@@ -14,7 +13,7 @@ Operation = tuple[Any, ...]
 right = Worked("page-table")
 
 
-def _script(rng: random.Random, pages: int, size: int, count: int) -> list[Operation]:
+def _script(rng: Random, pages: int, size: int, count: int) -> list[Operation]:
     """Operations drawn at random on a table that is often nearly full; requests' names come back after they are
     free."""
     table = right(pages, size)
@@ -43,7 +42,7 @@ def read(script: str) -> list[Operation]:
     return found
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def case(make: Any, name: str, share: str, pages: int, size: int, script: str) -> Case:
         return make(name, share, pages, size, read(script))
 

@@ -1,8 +1,7 @@
-import random
 from typing import Any
 
 from course_chapters.ch16.exercises.judges.shared import Row
-from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Worked, shares, shown, table
+from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import (
     draw_rows,
     each_changed,
@@ -23,7 +22,7 @@ def _exact_ridge(row: Row) -> bool:
     return abs(one / other - 1) > 1e-3 and (one < other or safely_off_whole(p * b / m / (one - other)))
 
 
-def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
+def _roof_cases(params: Params, rng: Random) -> list[Case]:
     p, number, gpu = params["params"], params["number"], (params["flops"], params["bandwidth"])
     chips = ((989e12, 3.35e12), (312e12, 2.0e12), (125e12, 0.9e12))
 

@@ -1,10 +1,9 @@
-import random
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Case, Fault, Judging, Params, Worked, describe, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart
 
 Operation = tuple[Any, ...]
@@ -13,11 +12,11 @@ Operation = tuple[Any, ...]
 right = Worked("prefix-cache")
 
 
-def _prompt(rng: random.Random, count: int) -> list[int]:
+def _prompt(rng: Random, count: int) -> list[int]:
     return [rng.randrange(1000) for _ in range(count)]
 
 
-def _traffic(rng: random.Random, pages: int, size: int, count: int) -> list[Operation]:
+def _traffic(rng: Random, pages: int, size: int, count: int) -> list[Operation]:
     """Requests that come and go at random, most with one of three beginnings."""
     cache = right(pages, size)
     starts = [_prompt(rng, size * 4) for _ in range(3)]
@@ -46,7 +45,7 @@ def read(script: str, letters: Mapping[str, Sequence[int]]) -> list[Operation]:
     return found
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def case(make: Any, name: str, share: str, pages: int, size: int, script: str) -> Case:
         letters = {letter: _prompt(rng, size) for letter in "abcdefghijklxyz"}
         letters["z"] = [*letters["a"][1:], letters["a"][0]]  # the same tokens in another order

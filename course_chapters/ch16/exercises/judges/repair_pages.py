@@ -1,16 +1,15 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Case, Fault, Judging, Params, Worked, describe, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart
 
 right = Worked("repair-pages")
 
 
-def _state(rng: random.Random, pages: int, live: Mapping[str, str], cached: Sequence[str]) -> tuple[Any, ...]:
+def _state(rng: Random, pages: int, live: Mapping[str, str], cached: Sequence[str]) -> tuple[Any, ...]:
     """A pool of `pages` where some prompts are in use and others only cached; a prompt is a string, a letter for each
     page."""
     numbers = list(range(pages))
@@ -34,7 +33,7 @@ def _state(rng: random.Random, pages: int, live: Mapping[str, str], cached: Sequ
     return holds, users, [*numbers, *free], tables
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     pages, more = params["pages"], rng.choice((8, 9, 10))
 
     def case(make: Any, name: str, share: str, index: int, state: Any, script: str) -> Case:

@@ -1,6 +1,4 @@
-import random
-
-from course_grader.judging import CLOSE, EXACT, Case, Column, Judging, Params, Worked, shares, shown, table
+from course_grader.judging import CLOSE, EXACT, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, log_uniform, logarithmic, plain
 from course_lib.estimate.units import count_text
 
@@ -10,7 +8,7 @@ Model = tuple[float, float]  # parameters, training tokens
 right = Worked("serving-bill")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     speeds = logarithmic(4e3, 4e4), logarithmic(300, 3000)
     usual = draw_rows(rng, 8, (1.5, 2.0, 3.5), range(1, 9), range(200, 9000), range(20, 900), *speeds, (0.1, 0.35, 0.8))
     usual += each_changed((2.0, 2, 1000, 250, 1e4, 1e3, 0.4), (3.0, 72, 50_000, 700, 2e4, 2e3, 0.02))

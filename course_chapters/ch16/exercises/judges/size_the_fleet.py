@@ -1,14 +1,12 @@
-import random
-
 from course_chapters.ch16.exercises.judges.shared import Row
-from course_grader.judging import Case, Judging, Params, Worked, random_inputs, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, random_inputs, shown
 from course_grader.judging.per_row import EXACT, Column, Series, shares, table
 from course_grader.judging.random_inputs import draw_rows, generality, plain, rounded, safely_off_whole, unseen
 
 right = Worked("size-the-fleet")
 
 
-def _fleet_cases(params: Params, rng: random.Random) -> list[Case]:
+def _fleet_cases(params: Params, rng: Random) -> list[Case]:
     def report(count: int, *slips: float) -> list[tuple[float, float, float]]:
         """Rows whose products are exact; each slip is a fraction by which a row is off."""
         found = []

@@ -1,4 +1,3 @@
-import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -6,7 +5,7 @@ from typing import Any
 
 from course_chapters.ch16.exercises.probes import proposal
 from course_grader.exercises.values import describe
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, judged, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, judged, shown
 from course_grader.judging.frequencies import surprise
 from course_grader.judging.per_row import FINE, Column, rows_fault, table
 from course_grader.judging.random_inputs import generality, plain
@@ -97,14 +96,14 @@ def outputs(
 # --- cases
 
 
-def _row(rng: random.Random, size: int, *, zeros: bool = False) -> tuple[float, ...]:
+def _row(rng: Random, size: int, *, zeros: bool = False) -> tuple[float, ...]:
     """Probabilities of `size` tokens that differ much, some of them 0."""
     weights = [rng.choice((0.0, 1.0, 3.0, 9.0) if zeros else (1.0, 3.0, 9.0)) for _ in range(size)]
     weights = weights if sum(weights) else [1.0] * size
     return tuple(each / sum(weights) for each in weights)
 
 
-def _pair(rng: random.Random, size: int, *, zeros: bool = False) -> tuple[Tables, Tables]:
+def _pair(rng: Random, size: int, *, zeros: bool = False) -> tuple[Tables, Tables]:
     """Two tables that are far from each other in each row."""
 
     def far(p: Sequence[float]) -> tuple[float, ...]:
@@ -117,7 +116,7 @@ def _pair(rng: random.Random, size: int, *, zeros: bool = False) -> tuple[Tables
     return target, tuple(map(far, target))
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     copied = params["drafts"] == "copied"
 
     def asked(target: Tables, draft: Tables, guesses: int) -> tuple[Any, ...]:

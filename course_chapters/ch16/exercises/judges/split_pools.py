@@ -1,7 +1,5 @@
-import random
-
 from course_chapters.ch16.exercises.judges.shared import Row
-from course_grader.judging import Case, Judging, Params, Worked, random_inputs, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, random_inputs, shown
 from course_grader.judging.per_row import CLOSE, EXACT, Column, shares, table
 from course_grader.judging.random_inputs import draw_rows, generality, logarithmic, plain, unseen
 from course_grader.judging.worked import judged_variant
@@ -10,7 +8,7 @@ from course_lib.estimate.units import count_text
 right = Worked("split-pools")
 
 
-def _split_cases(params: Params, rng: random.Random) -> list[Case]:
+def _split_cases(params: Params, rng: Random) -> list[Case]:
     kvs, fast, slow = (20_000, 90_000, 160_000, 320_000), logarithmic(4e3, 4e4), logarithmic(400, 4000)
     usual, narrow = (kvs, fast, slow, (12.5e9, 25e9, 50e9)), ((320_000,), fast, logarithmic(2e3, 4e3), (1e9, 2e9, 5e9))
 

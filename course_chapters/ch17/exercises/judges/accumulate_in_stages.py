@@ -1,4 +1,3 @@
-import random
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -8,7 +7,7 @@ import torch
 from course_chapters.ch17.exercises.probes import CHANGED
 from course_grader.exercises.result_schema import PerRank
 from course_grader.exercises.result_schema import Tensor as TensorShape
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, hidden, oracle, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, Wrong, hidden, oracle, shown
 from course_grader.judging.tensors import close, coin_of, normal, not_like, off_text
 from course_grader.judging.traffic import too_few_bytes
 
@@ -24,7 +23,7 @@ def _ranks(
     return tuple((w, [(draw(count, width), draw(count)) for count in each], parts) for each in rows)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, free = coin_of(rng), params["weights"] == "rows"
 
     def rows(ranks: int, batches: int, parts: int) -> list[list[int]]:

@@ -1,8 +1,7 @@
 import math
-import random
 from typing import Any
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, describe, hidden, oracle, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, describe, hidden, oracle, shown
 from course_grader.judging.mistakes import WHOLE, Wrong
 
 right = Worked("pareto-front")
@@ -27,13 +26,13 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 NAMES = ["kestrel", "owl", "wren", "lark", "ibis", "crane", "swift", "finch", "heron", "rook", "jay", "stork"]
 
 
-def _run(rng: random.Random, metric: str, name: str, grid: int) -> dict[str, object]:
+def _run(rng: Random, metric: str, name: str, grid: int) -> dict[str, object]:
     loss, memory = 2 + rng.randrange(grid) / 10, rng.randrange(1, grid) * 10**9
     usd, time = float(rng.randrange(1, grid) * 100), float(rng.randrange(1, grid))
     return {"name": name, "loss": loss, "memory": memory, "usd": usd, metric: time}
 
 
-def telling(rng: random.Random, metric: str, slip: str, count: int, grid: int) -> list[dict[str, object]]:
+def telling(rng: Random, metric: str, slip: str, count: int, grid: int) -> list[dict[str, object]]:
     """Runs on which a mistake changes the front."""
     while True:
         names = rng.sample(NAMES, count)
@@ -50,7 +49,7 @@ def telling(rng: random.Random, metric: str, slip: str, count: int, grid: int) -
             return runs
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     metric = params["metric"]
     example: list[dict[str, Any]] = [
         {"name": "small batch", "loss": 2.1, metric: 4.0, "memory": 60 * 10**9, "usd": 900.0},

@@ -1,6 +1,4 @@
-import random
-
-from course_grader.judging import Case, Judging, Params, Worked, each_changed, hidden, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, hidden, shown
 from course_grader.judging.per_row import FINE, Column, one_verdict, table
 from course_lib.estimate.units import BILLION, GB, TFLOP
 
@@ -26,7 +24,7 @@ COLUMNS = (
 )
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def row(gpus: int, shard: int, per: int, compute: float | None = None) -> tuple[object, ...]:
         inside, across = rng.choice((300, 450)) * GB, rng.choice((25, 50)) * GB
         run = rng.randint(5, 90) * BILLION, gpus, shard, per, inside, across, rng.choice((1, 3, 8, 16))

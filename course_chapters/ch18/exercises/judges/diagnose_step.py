@@ -1,9 +1,8 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_chapters.ch18.exercises.diagnose_step import CAUSES
-from course_grader.judging import Case, Column, Judging, Params, Worked, hidden, shown, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, hidden, shown, table
 from course_grader.judging.diagnoses import Diagnosis
 from course_lib.messages import count_text
 
@@ -43,7 +42,7 @@ def _queued(
     return {"seconds": max(end for _, _, end in [*seen, *device]), "device": device, "host": seen}
 
 
-def _drawn(rng: random.Random, cause: str) -> Trace:
+def _drawn(rng: Random, cause: str) -> Trace:
     """A step of 30 kernels with one cause."""
     small = cause == "small kernels"
     often = 0.9 if small else 0.25
@@ -65,7 +64,7 @@ def _flat(*device: tuple[str, int, int], host: Sequence[tuple[str, int, int]] = 
     return {"seconds": seconds, "device": list(device), "host": list(host)}
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     limit, words = params["percent"] / 100, list(CAUSES)
     known = [*(_drawn(rng, word) for word in words), _flat(("matmul", 0, 700), ("small", 700, 1000))]
     other = [_drawn(rng, word) for word in rng.sample(words * 2, 2 * len(words))]

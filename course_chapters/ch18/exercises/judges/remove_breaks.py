@@ -1,10 +1,9 @@
-import random
 from typing import Any
 
 import torch
 
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import tensor_fault
 
@@ -12,7 +11,7 @@ right = Worked("remove-breaks")
 PARTS = ("clip", "mean", "ramp")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = torch.Generator().manual_seed(rng.randrange(2**31))
 
     def draw(*shape: int) -> torch.Tensor:

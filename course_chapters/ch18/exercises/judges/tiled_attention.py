@@ -1,14 +1,12 @@
-import random
-
 from course_chapters.ch18.exercises.judges.tiles import held_fault, results_fault, traffic_fault
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, judged, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, normal
 
 right = Worked("tiled-attention")
 MEMORY = (24, 8, 4)  # rows, columns and width of the case in which the fast memory is looked at
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def far(name: str, share: str, tokens: int, width: int, rows: int, columns: int, size: float = 1.0) -> Case:

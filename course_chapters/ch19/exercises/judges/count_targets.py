@@ -1,11 +1,10 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, judged
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import UNKIND
 from course_grader.judging.tensors import tensor_fault
@@ -15,7 +14,7 @@ MOST = 64  # bytes of one number in any collective
 right = Worked("count-targets")
 
 
-def _pack(rng: random.Random, room: int, rows: int, share: float = 0.5) -> tuple[Tensor, Tensor]:
+def _pack(rng: Random, room: int, rows: int, share: float = 0.5) -> tuple[Tensor, Tensor]:
     """Rows of conversations with some padding, and which tokens the assistant wrote; a conversation can begin with
     one."""
     lengths, bins = list[int](), list[list[int]]()
@@ -28,7 +27,7 @@ def _pack(rng: random.Random, room: int, rows: int, share: float = 0.5) -> tuple
     return ids, learned.reshape(rows, room)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     room = params["room"]
 
     def ranks(*rows: int, share: Sequence[float] = (0.2, 0.9, 0.5, 0.7)) -> Any:

@@ -1,8 +1,7 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Case, Judging, Params, Series, Worked, generality, plain, shares, shown, table
+from course_grader.judging import Case, Judging, Params, Random, Series, Worked, generality, plain, shares, shown, table
 
 right = Worked("group-advantages")
 
@@ -11,7 +10,7 @@ def _words(rewards: Sequence[float], questions: Sequence[int]) -> str:
     return f"{len(rewards)} answers to {len(set(questions))} questions"
 
 
-def _mixed(rng: random.Random, sizes: Sequence[int], values: Sequence[float]) -> tuple[Any, ...]:
+def _mixed(rng: Random, sizes: Sequence[int], values: Sequence[float]) -> tuple[Any, ...]:
     """Answers in a random order, with numbers of questions that do not count from 0."""
     names = rng.sample(range(3, 90), len(sizes))
     owners = [name for name, size in zip(names, sizes, strict=True) for _ in range(size)]
@@ -19,7 +18,7 @@ def _mixed(rng: random.Random, sizes: Sequence[int], values: Sequence[float]) ->
     return [rng.choice(values) for _ in owners], owners
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     first = [(params["first"], 0, 1, params["first"]), (7, 7, 3, 7)]
     example = (list(map(float, first[0])), list(first[1]))
     equal = ([1.0, 1.0, 1.0, 0.0, 0.5, 0.0], [5, 5, 5, 2, 2, 2])

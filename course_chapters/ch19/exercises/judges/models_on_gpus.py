@@ -1,7 +1,6 @@
-import random
 from typing import Any
 
-from course_grader.judging import Case, Judging, Params, Worked, each_changed, generality, plain, shown, unseen
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, generality, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, shares, table
 from course_lib.estimate.units import bytes_text, count_text, number_text
 
@@ -10,7 +9,7 @@ Row = tuple[Any, ...]
 B = 2**30  # of parameters and of bytes: sums of these are exact
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     state = params["state"]
     actor, reference, critic = (8 * B, True), (8 * B, False), (4 * B, True)
 

@@ -1,23 +1,22 @@
 import math
-import random
 from typing import Any
 
-from course_grader.judging import Case, Judging, Params, Worked, each_changed, generality, plain, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, generality, plain, shown
 from course_grader.judging.per_row import Column, Series, shares, table
 
 right = Worked("off-policy")
 Logs = list[float]
 
 
-def _logs(rng: random.Random, count: int) -> Logs:
+def _logs(rng: Random, count: int) -> Logs:
     return [-rng.uniform(0.1, 6) for _ in range(count)]
 
 
-def _beside(rng: random.Random, logs: Logs, spread: float) -> Logs:
+def _beside(rng: Random, logs: Logs, spread: float) -> Logs:
     return [min(each + rng.gauss(0, spread), -1e-3) for each in logs]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     cap, logs = params["cap"], [-0.5, -1.0, -2.0]
     generator = [-0.4, -1.0 - math.log(cap * 2), -2.0]
     edge = [each - math.log(cap) + sign * 1e-9 for each, sign in zip(logs, (1, -1, 0), strict=True)]

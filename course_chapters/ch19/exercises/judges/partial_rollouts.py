@@ -1,7 +1,6 @@
-import random
 from typing import Any
 
-from course_grader.judging import Case, Judging, Params, Worked, each_changed, generality, plain, shown, unseen
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, generality, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, shares, table
 from course_lib.estimate.units import count_text
 
@@ -9,7 +8,7 @@ right = Worked("partial-rollouts")
 Row = tuple[Any, ...]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def lengths(count: int) -> list[int]:
         return [round(rng.lognormvariate(6, 1)) + 10 for _ in range(count)]
 

@@ -1,15 +1,14 @@
-import random
 from typing import Any
 
 import torch
 
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, shown, verdict
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, hidden, shown, verdict
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 
 right = Worked("repair-log-probs")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def given(

@@ -1,16 +1,15 @@
-import random
 from typing import Any
 
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Case, Fault, Judging, Params, Worked, describe, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart
 
 right = Worked("repair-stale-cache")
 PARTS = ("version", "weights", "cache", "users", "free")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     pages = params["pages"]
 
     def case(make: Any, name: str, share: str, index: int, script: str, count: int = pages) -> Case:

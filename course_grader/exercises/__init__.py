@@ -87,6 +87,12 @@ def call(answer: Any, case: Any, comm: Any = None) -> Any:
     return answer(*given, **case.kwargs)
 
 
+def _each_function(entry: str) -> list[str]:
+    """ "module:function" of each function in an entry of `hides`."""
+    module, _, names = entry.partition(":")
+    return [f"{module}:{name}" for name in names.split(", ")]
+
+
 class Worth(TypedDict):
     """What a card earns and what it takes, in one line of the card:
     `**Worth(points=4, minutes=5, difficulty=2, importance=5)`."""
@@ -117,7 +123,7 @@ class Card:
     kind: Kind = "core"
     form: Form = "code"
     allowed: str = ""  # in words, shown with the text
-    hides: tuple[str, ...] = ()  # "module:function" of course_lib that are switched off during a check
+    hides: tuple[str, ...] = ()  # "module:function, function" of course_lib that are switched off during a check
     params: Mapping[str, Any] = field(default_factory=dict)  # the canonical variant
     vary: Vary | None = None  # other variants of equal difficulty
     structural: str = ""  # name of the parameter that changes the structure of the task, if one does
@@ -135,6 +141,7 @@ class Card:
         if self.structural and self.structural not in self.params:
             raise ValueError(f"Card {self.id!r}: structural parameter {self.structural!r} is not in its params.")
         object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
+        object.__setattr__(self, "hides", tuple(name for entry in self.hides for name in _each_function(entry)))
         if self.probe is call and isinstance(self.returns, Rows):
             object.__setattr__(self, "probe", rows)
 

@@ -3,7 +3,6 @@ from collections.abc import Mapping
 
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
 from course_grader.exercises import Card, Number, Rows, Worth
-from course_grader.exercises.snippets import functions
 from course_lib.estimate import facts
 
 _ASKED = {
@@ -48,13 +47,9 @@ pay for GPU-hours only. Numbers within 0.1 % pass, so the slope and the next poi
         "`cost(mfu) / mfu` for a whole unit of MFU, of which a point is a hundredth.",
     ),
     allowed="the standard library, numpy and `course_lib.estimate.units`.",
-    hides=functions(
-        "course_lib.estimate.compute",
-        "points_of_mfu_usd",
-        "cost_slope",
-        "elasticity",
-        "wasted_fraction",
-        "budget_wasted",
+    hides=(
+        "course_lib.estimate.compute:points_of_mfu_usd, cost_slope, elasticity, wasted_fraction",
+        "course_lib.estimate.compute:budget_wasted",
     ),
     params={
         "asked": "point",

@@ -2,7 +2,7 @@ import random
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Word, Worth
-from course_grader.exercises.snippets import folded, functions
+from course_grader.exercises.snippets import folded
 from course_lib.estimate import memory
 
 WALLS = ("memory", "compute", "deadline")
@@ -59,9 +59,9 @@ You see five jobs; grading adds 200 unseen ones.""",
     ),
     allowed="the standard library and numpy.",
     hides=(
-        *functions("course_chapters.ch01.walls", "walls", "apply_fix", "cheapest_fix"),
-        *functions("course_lib.estimate.memory", "state_bytes", "fewest_devices"),
-        *functions("course_lib.estimate.compute", "train_seconds", "devices_for_deadline"),
+        "course_chapters.ch01.walls:walls, apply_fix, cheapest_fix",
+        "course_lib.estimate.memory:state_bytes, fewest_devices",
+        "course_lib.estimate.compute:train_seconds, devices_for_deadline",
     ),
     params={
         "convention": "B",

@@ -3,7 +3,7 @@ from collections.abc import Mapping
 
 from course_chapters.ch01.exercises.shared import DEVICES
 from course_grader.exercises import Card, Number, Rows, Worth
-from course_grader.exercises.snippets import CLOSE, functions, memory_of
+from course_grader.exercises.snippets import CLOSE, memory_of
 from course_lib.estimate import memory
 
 BUCKET_WORDS = {
@@ -55,16 +55,9 @@ Your functions must also work for other sizes and other GPUs. {CLOSE}""",
         "`per_param = sum(of the list above)`; `math.ceil(nbytes / gpu_memory)`; `gpu_memory - nbytes / gpus`.",
     ),
     allowed="the standard library and numpy.",
-    hides=functions(
-        "course_lib.estimate.memory",
-        "state_bytes",
-        "state_by_bucket",
-        "bytes_per_param",
-        "fewest_devices",
-        "headroom_bytes",
-        "zero_bytes",
-        "zero_by_bucket",
-        "zero_bytes_per_param",
+    hides=(
+        "course_lib.estimate.memory:state_bytes, state_by_bucket, bytes_per_param, fewest_devices",
+        "course_lib.estimate.memory:headroom_bytes, zero_bytes, zero_by_bucket, zero_bytes_per_param",
     ),
     params={"params": 13e9, "memory": memory_of("H100 SXM"), "convention": "B", "buckets": buckets_text("B")},
     vary=_state_variant,

@@ -37,11 +37,7 @@ dense peak of one {{{{device}}}}, {{{{flops:tflops}}}}.
         "`seconds = 6 * params * tokens / (gpu_flops * utilization)`; `ceil(days on one GPU / days allowed)`.",
     ),
     allowed="the standard library, numpy and `course_lib.estimate.units`.",
-    hides=(
-        "course_lib.estimate.compute:train_flops",
-        "course_lib.estimate.compute:train_seconds",
-        "course_lib.estimate.compute:devices_for_deadline",
-    ),
+    hides=("course_lib.estimate.compute:train_flops, train_seconds, devices_for_deadline",),
     params={**peak_of("H100 SXM"), "params": 7e9, "tokens": 2e12, "utilization": 0.5, "days": 30},
     vary=_days_variant,
     returns=Rows(Number("days"), Number("GPUs")),

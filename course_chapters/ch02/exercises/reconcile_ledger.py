@@ -50,9 +50,7 @@ Look at the rows before you write the formula: which tensor is each row, and how
     allowed="the standard library and numpy; `saved_rows` is switched off during the check, so call it before.",
     hides=(
         "course_chapters.ch02.exercises.block:saved_rows",
-        "course_lib.estimate.memory:layer_terms",
-        "course_lib.estimate.memory:layer_bytes",
-        "course_lib.estimate.memory:activation_bytes",
+        "course_lib.estimate.memory:layer_terms, layer_bytes, activation_bytes",
     ),
     params=_block("fused", 128, 4, 512),
     vary=_variant,

@@ -2,7 +2,7 @@ import random
 from collections.abc import Mapping
 
 from course_grader.exercises import Anything, Card, Number, Rows, TupleOf, Worth
-from course_grader.exercises.snippets import CLOSE, functions
+from course_grader.exercises.snippets import CLOSE
 from course_lib.estimate.units import GB
 
 
@@ -57,9 +57,7 @@ The visible case has measured messages (`params("alpha-beta-regimes")` has `.siz
         "after the cases where one method is always faster.",
     ),
     allowed="the standard library and numpy.",
-    hides=functions(
-        "course_lib.estimate.roofline.wires", "fit_alpha_beta", "fit_regimes", "effective_bandwidth", "message_seconds"
-    ),
+    hides=("course_lib.estimate.roofline.wires:fit_alpha_beta, fit_regimes, effective_bandwidth, message_seconds",),
     params=_alpha_params(random.Random("alpha-beta"), (4e-6, 10 * GB), (20e-6, 45 * GB)),
     vary=_alpha_variant,
     returns=Rows(TupleOf({"α": Number("s"), "β": Number("bytes/s")}), Anything("a number of bytes"), Number("bytes/s")),

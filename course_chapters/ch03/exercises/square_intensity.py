@@ -1,6 +1,6 @@
 from course_chapters.ch03.exercises.shared import DEVICES, rates
 from course_grader.exercises import Card, Number, Rows, TupleOf, Word, Worth
-from course_grader.exercises.snippets import CLOSE, functions
+from course_grader.exercises.snippets import CLOSE
 
 PAST = ("both", "reads only", "neither")
 CARD = Card(
@@ -27,7 +27,7 @@ The first visible case is n = {{{{side:int}}}} at {{{{size:int}}}} bytes on one 
         "/ bandwidth`.",
     ),
     allowed="the standard library and numpy.",
-    hides=functions("course_lib.estimate.roofline.operators", "matmul"),
+    hides=("course_lib.estimate.roofline.operators:matmul",),
     params={"side": 4096, "size": 2, **rates("H100 SXM")},
     vary=lambda draw: {"side": draw.choice((3072, 6144)), "size": draw.choice((1, 4)), **rates(draw.choice(DEVICES))},
     returns=Rows(TupleOf({"reads only": Number(), "with the write": Number(), "past the ridge": Word(PAST)})),

@@ -2,7 +2,6 @@ import random
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Maybe, Number, Rows, Worth
-from course_grader.exercises.snippets import functions
 
 
 def _vary_batch(draw: random.Random) -> Mapping[str, object]:
@@ -31,7 +30,7 @@ Shown: {{sequences}} sequences of {{length:int}} tokens, {{accumulated}} micro-b
         "Zero micro-batches are no step.",
     ),
     answers=("tokens_per_step", "accumulation"),
-    hides=functions("course_lib.model.optimizer.batches", "effective_batch", "accumulation_steps"),
+    hides=("course_lib.model.optimizer.batches:effective_batch, accumulation_steps",),
     params={"sequences": 2, "accumulated": 8, "ranks": 64, "length": 8192, "batch": 2**22},
     vary=_vary_batch,
     returns=Rows(Number("tokens", whole=True), Maybe(Number("micro-batches"))),

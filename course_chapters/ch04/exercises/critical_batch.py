@@ -1,6 +1,5 @@
 from course_grader.exercises import Card, Number, Rows, TupleOf, Worth
 from course_grader.exercises.drilling import pick
-from course_grader.exercises.snippets import functions
 
 CARD = Card(
     title="Where a larger batch stops paying",
@@ -26,7 +25,7 @@ Shown: {{runs}} runs, then `extra` = {{extra}}. Values within 0.1 % pass.""",
     ),
     answers=("fit_hyperbola", "largest_batch"),
     allowed="the standard library and numpy.",
-    hides=functions("course_lib.model.optimizer.noise", "fit_critical_batch"),
+    hides=("course_lib.model.optimizer.noise:fit_critical_batch",),
     params={"runs": 5, "extra": 0.25},
     vary=pick(runs=(4, 6), extra=(0.1, 0.5)),
     returns=Rows(

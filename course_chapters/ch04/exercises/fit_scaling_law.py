@@ -1,6 +1,5 @@
 from course_grader.exercises import Card, Number, Rows, TupleOf, Worth
 from course_grader.exercises.drilling import pick
-from course_grader.exercises.snippets import functions
 
 CARD = Card(
     title="A loss that levels off",
@@ -28,7 +27,7 @@ plan within 0.1 %.""",
     ),
     answers=("fit_law", "spend"),
     allowed="the standard library and numpy.",
-    hides=functions("course_lib.estimate.scaling_laws", "fit_power_law", "split", "tokens_for"),
+    hides=("course_lib.estimate.scaling_laws:fit_power_law, split, tokens_for",),
     params={"points": 6, "ratio": 20},
     vary=pick(points=(5, 7), ratio=(15, 25, 40)),
     returns=Rows(

@@ -2,7 +2,6 @@ import random
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Number, Rows, Worth
-from course_grader.exercises.snippets import functions
 
 SHAPES: Mapping[str, str] = {
     "cosine": "Then it falls along half a cosine, from `peak` at update `warmup` to `floor` at update `total`.",
@@ -42,7 +41,7 @@ value before any update. Values within a millionth pass.""",
     ),
     answers=("learning_rate",),
     allowed="the standard library.",
-    hides=functions("course_lib.model.optimizer.schedules", "linear_warmup", "cosine", "wsd"),
+    hides=("course_lib.model.optimizer.schedules:linear_warmup, cosine, wsd",),
     params={
         **{"shape": "cosine", "falls": SHAPES["cosine"], "source": "the published schedule of Llama 3 405B"},
         **{"peak": 8e-5, "floor": 8e-7, "warmup": 8000, "total": 1_200_000},

@@ -1,6 +1,5 @@
 from course_grader.exercises import Card, ListOf, Number, Rows, Tensor, Worth
 from course_grader.exercises.drilling import pick
-from course_grader.exercises.snippets import functions
 
 CARD = Card(
     title="Many documents in one row",
@@ -29,13 +28,9 @@ Shown: {{documents}} documents in rows of {{room}}.""",
     ),
     answers=("pack", "mask", "positions"),
     allowed="the standard library and torch.",
-    hides=functions(
-        "course_lib.model.packing",
-        "in_order",
-        "first_fit_decreasing",
-        "document_ids",
-        "document_mask",
-        "document_positions",
+    hides=(
+        "course_lib.model.packing:in_order, first_fit_decreasing, document_ids, document_mask",
+        "course_lib.model.packing:document_positions",
     ),
     params={"documents": 9, "room": 16},
     vary=pick(documents=(8, 10, 12), room=(12, 20)),

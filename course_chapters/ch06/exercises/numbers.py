@@ -35,11 +35,6 @@ def least_tokens(bandwidth: float, ranks: int = GPUS) -> int:
     return math.ceil(break_even_tokens(bandwidth, ranks))
 
 
-def node_seconds() -> float:
-    """Seconds of a hierarchical all-reduce of all gradients on the plan's cluster."""
-    return collectives.hierarchical_cost(GRADIENTS, GPUS // PER_NODE, PER_NODE, INSIDE, ACROSS).seconds
-
-
 def measured_rate() -> float:
     """Measured bus bandwidth, bytes/s, on as many H100s as the plan has."""
     return RING

@@ -21,7 +21,7 @@ document, so equal numbers of tokens are not equal work: a long document costs m
     ),
     answers=("split_pack",),
     allowed="everything; the library's layouts are switched off.",
-    hides=tuple(f"course_lib.parallel.context.layout:{name}" for name in ("split_documents", "zig_zag")),
+    hides=("course_lib.parallel.context.layout:split_documents, zig_zag",),
     params={"ranks": 4},
     vary=lambda draw: {"ranks": draw.choice((3, 5, 6))},
     needs=("04",),

@@ -29,10 +29,7 @@ about the same time; the second measures how well that succeeds.
     ),
     answers=("spread_tokens", "work_ratio"),
     allowed="everything; the library's layouts are switched off.",
-    hides=tuple(
-        f"course_lib.parallel.context.layout:{name}"
-        for name in ("contiguous", "zig_zag", "striped", "pairs", "imbalance")
-    ),
+    hides=("course_lib.parallel.context.layout:contiguous, zig_zag, striped, pairs, imbalance",),
     params={"dealt": "zig-zag", "means": DEALT["zig-zag"]},
     vary=lambda draw: {"dealt": "snake", "means": DEALT["snake"]},
     structural="dealt",

@@ -23,11 +23,7 @@ A group may straddle two servers even if it is smaller than a server.""",
     answers=("widest_level",),
     allowed="plain Python; your own `groups`, if its mesh has the last axis fastest; the library's meshes are "
     "switched off.",
-    hides=(
-        "course_lib.parallel.mesh.layout:strides",
-        "course_lib.parallel.mesh.wires:widest",
-        "course_lib.parallel.mesh.wires:crossed",
-    ),
+    hides=("course_lib.parallel.mesh.layout:strides", "course_lib.parallel.mesh.wires:widest, crossed"),
     params={"servers": 8, "per_rack": 2},
     vary=lambda draw: {"servers": draw.choice((4, 6, 12)), "per_rack": draw.choice((3, 4, 5))},
     returns=Rows(Maybe(Anything("the name of a level"))),

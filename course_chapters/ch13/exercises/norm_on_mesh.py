@@ -26,8 +26,7 @@ gradients several times (*NVIDIA-NeMo/RL, pull request 3788*).
     answers=("mesh_norm",),
     allowed="torch and every operation of `comm`.",
     hides=(
-        "course_lib.model.optimizer.clipping:clip_sharded_",
-        "course_lib.model.optimizer.clipping:global_norm",
+        "course_lib.model.optimizer.clipping:clip_sharded_, global_norm",
         "course_chapters.ch13.mesh_training:mesh_norm_of",
         "course_lib.parallel.four_axes:clip",
     ),

@@ -1,6 +1,5 @@
 from course_grader.exercises import Card, ListOf, Maybe, Number, PerRank, Worth
 from course_grader.exercises.drilling import pick
-from course_grader.exercises.snippets import functions
 
 CARD = Card(
     title="Which replica has another gradient?",
@@ -28,7 +27,7 @@ so they compare short digests of it: whole gradients would take as long as a sec
     answers=("odd_replicas",),
     allowed="every operation of `comm`; the standard library, torch and numpy. The library's checksum and vote are "
     "switched off.",
-    hides=functions("course_lib.operate.faults.corruption", "checksum", "vote"),
+    hides=("course_lib.operate.faults.corruption:checksum, vote",),
     params={"ranks": 3, "budget": 64},
     vary=pick(ranks=(4, 5), budget=(32, 48)),
     returns=PerRank(Maybe(ListOf(Number("a rank", whole=True)))),

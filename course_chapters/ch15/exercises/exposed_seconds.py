@@ -41,11 +41,7 @@ communicated. Shown: steps by hand, whole and from {{begin}} s to {{end}} s, and
         "begin − either.",
     ),
     answers=("step_times",),
-    hides=(
-        "course_lib.cluster.intervals:union",
-        "course_lib.cluster.intervals:length",
-        "course_lib.cluster.intervals:exposed",
-    ),
+    hides=("course_lib.cluster.intervals:union, length, exposed",),
     params={**_copies("neither"), "begin": 1.5, "end": 5.5},
     vary=lambda draw: {**_copies("talk"), **pick(begin=(1.25, 1.75, 2.5), end=(5.25, 5.75, 6.5))(draw)},
     structural="copies",

@@ -63,8 +63,7 @@ sequences of {{{{seq}}}} tokens, within {{{{days}}}} days and {{{{usd:usd}}}}, f
     answers=("my_plan", "after_the_change"),
     allowed="everything but the library's searches; `assess` is yours.",
     hides=(
-        "course_lib.operate.capstone.plans:best",
-        "course_lib.operate.capstone.plans:affordable",
+        "course_lib.operate.capstone.plans:best, affordable",
         "course_lib.operate.capstone.reasons:reason",
         "course_lib.operate.capstone.failure_log:weak_part",
         "course_lib.parallel.planner.search:search",

@@ -38,10 +38,8 @@ The last axis changes fastest.
     allowed="plain Python and `itertools`; your own `groups` of chapter 13. The library's meshes are switched off.",
     hides=(
         "course_lib.parallel.mesh.layout:strides",
-        "course_lib.parallel.mesh.cost:placements",
-        "course_lib.parallel.mesh.cost:axis_seconds",
-        "course_lib.parallel.mesh.wires:widest",
-        "course_lib.parallel.mesh.wires:crossed",
+        "course_lib.parallel.mesh.cost:placements, axis_seconds",
+        "course_lib.parallel.mesh.wires:widest, crossed",
     ),
     params={"sharing": "in turn", "means": SHARING["in turn"], "server": 8, "rack": 32},
     vary=lambda draw: {

@@ -29,11 +29,7 @@ reference. Write three functions. `models` lists a pair for each, the actor firs
     ),
     answers=("state_bytes", "fewest_gpus", "cache_tokens"),
     allowed="plain Python; the library's estimates are switched off.",
-    hides=(
-        "course_chapters.ch19.post_plan:memory",
-        "course_lib.estimate.memory:zero_bytes",
-        "course_lib.estimate.memory:fewest_devices",
-    ),
+    hides=("course_chapters.ch19.post_plan:memory", "course_lib.estimate.memory:zero_bytes, fewest_devices"),
     params={"state": 18, "sleeps": "stays", "means": SLEEPS["stays"]},
     vary=lambda draw: {"state": draw.choice((10, 12, 16)), "sleeps": "offloaded", "means": SLEEPS["offloaded"]},
     structural="sleeps",

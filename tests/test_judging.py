@@ -23,17 +23,7 @@ from course_grader.exercises.result_schema import (
     Word,
 )
 from course_grader.exercises.values import copied
-from course_grader.judging import (
-    DrillKey,
-    Judging,
-    Mistake,
-    Times,
-    drill_key,
-    interval_fault,
-    judging,
-    number_fault,
-    oracle,
-)
+from course_grader.judging import DrillKey, Judging, Times, drill_key, interval_fault, judging, number_fault, oracle
 from course_grader.judging.cases import shown
 from course_grader.judging.contract import failed_run, lost, read_shares
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
@@ -271,11 +261,7 @@ def test_a_drills_mistake_that_is_right_for_these_numbers_says_nothing():
     key = DrillKey(
         answer=lambda p: p["n"],
         how="",
-        mistakes=(
-            Mistake("square", lambda p: p["n"] ** 2, "squared"),
-            Mistake("again", lambda p: p["n"] ** 2, "twin"),
-            Mistake("none", lambda p: None, "no value"),
-        ),
+        mistakes=((lambda p: p["n"] ** 2, "squared"), (lambda p: p["n"] ** 2, "twin"), (lambda p: None, "no value")),
     )
     assert key.mistakes_on({"n": 3}) == [(9, "squared")] and key.mistakes_on({"n": 1}) == []
 
@@ -290,7 +276,7 @@ def test_shares_are_read_from_text_and_must_make_one():
 
 
 def test_a_multiple_of_the_answer_names_a_mistake_of_a_drill():
-    key = drill_key(lambda p: p["n"] + 1, "", Mistake("half", Times(0.5), "half"), Mistake("n", lambda p: p["n"], "n"))
+    key = drill_key(lambda p: p["n"] + 1, "", (Times(0.5), "half"), (lambda p: p["n"], "n"))
     assert key.mistakes_on({"n": 3}) == [(2.0, "half"), (3, "n")]
 
 

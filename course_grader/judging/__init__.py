@@ -11,7 +11,7 @@ from course_grader.exercises.values import describe, is_number, near, same_value
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.contract import Judging, Oracle, Params, Weighed, failed_run, judging, lost
 from course_grader.judging.drills import DrillKey, Times, drill_key, drill_verdict, key_of
-from course_grader.judging.mistakes import WHOLE, Fault, Mistake, Wrong, first, first_of, judged, verdict
+from course_grader.judging.mistakes import WHOLE, Fault, Wrong, first, first_of, judged, verdict
 from course_grader.judging.numbers import number_fault, number_verdict
 from course_grader.judging.oracles import oracle
 from course_grader.judging.per_row import (
@@ -55,7 +55,6 @@ __all__ = [
     "DrillKey",
     "Fault",
     "Judging",
-    "Mistake",
     "Oracle",
     "Outcome",
     "Params",

@@ -1,7 +1,6 @@
-"""Mistakes by name: those that learners are known to make, and the verdicts that report what a judge found."""
+"""What a judge found wrong with an answer, and the verdicts that report it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from course_grader.records import Case, Verdict, VerdictKind
@@ -23,22 +22,6 @@ one by one."""
 
 Fault = Wrong | tuple[str, str]
 """What is wrong with an answer: the mistake's name ("" where it has none) and the message for the learner."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """A known mistake in a drill: its name, the value it leads to, and what to tell a learner who returns that value.
-
-    `value` is a number, or a function of the drill's parameters that returns None where the mistake does not apply.
-    """
-
-    name: str
-    value: Any
-    message: str
-
-    def on(self, *given: object) -> Any:
-        """The value it leads to with these parameters."""
-        return self.value(*given) if callable(self.value) else self.value
 
 
 def first(*faults: Fault | None) -> Fault | None:

@@ -9,13 +9,13 @@ chapter's prose).
 import importlib
 import importlib.util
 import os
-import random
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from random import Random
 from types import MappingProxyType, ModuleType
 from typing import Any, Literal, TypedDict
 
@@ -50,7 +50,9 @@ __all__ = [
     "ListOf",
     "Maybe",
     "Number",
+    "Params",
     "PerRank",
+    "Random",
     "Rows",
     "Tensor",
     "TupleOf",
@@ -75,7 +77,8 @@ __all__ = [
 
 Kind = Literal["core", "more"]
 Form = Literal["code", "audit", "prediction", "bug"]
-Vary = Callable[[random.Random], Mapping[str, Any]]
+Params = Mapping[str, Any]  # of a variant, by name
+Vary = Callable[[Random], Params]
 VARIANT_FILE = "variant.json"  # beside a notebook: the numbers of its owner's variants
 COURSE = os.environ.get("COURSE_PACKAGE", "course_chapters")  # the package of the chapters
 HELPERS = ("block", "disk", "drills", "judges", "models", "numbers", "probes", "shared", "trainings", "work")
@@ -149,7 +152,7 @@ class Card:
         """The parameters for a seed; the canonical ones without a seed or where the card does not vary."""
         if seed is None or self.vary is None:
             return self.params
-        drawn = self.vary(random.Random(f"{self.id}:{seed}"))
+        drawn = self.vary(Random(f"{self.id}:{seed}"))
         return MappingProxyType({**self.params, **drawn})
 
     def statement(self, params: Mapping[str, object] | None = None) -> str:
@@ -190,7 +193,7 @@ class Drill:
 
     def variant(self, seed: str) -> "Drill":
         """The same question with other numbers."""
-        drawn = self.vary(random.Random(f"{self.id}:{seed}"))
+        drawn = self.vary(Random(f"{self.id}:{seed}"))
         return Drill(
             id=self.id,
             chapter=self.chapter,

@@ -1,8 +1,5 @@
-import random
-from collections.abc import Mapping
-
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
-from course_grader.exercises import Card, Number, Rows, Worth
+from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 from course_lib.estimate import facts
 
 _ASKED = {
@@ -16,7 +13,7 @@ _ASKED = {
 }
 
 
-def _point_variant(draw: random.Random) -> Mapping[str, object]:
+def _point_variant(draw: Random) -> Params:
     return {
         **peak_of(draw.choice(DEVICES)),
         "asked": "slope",

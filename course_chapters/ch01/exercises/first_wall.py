@@ -1,7 +1,4 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Word, Worth
+from course_grader.exercises import Card, Maybe, Number, Params, Random, Rows, TupleOf, Word, Worth
 from course_grader.exercises.snippets import folded
 from course_lib.estimate import memory
 
@@ -9,7 +6,7 @@ WALLS = ("memory", "compute", "deadline")
 FIXES = ("nothing", "shard state", "longer deadline", "more GPUs")
 
 
-def _wall_variant(draw: random.Random) -> Mapping[str, object]:
+def _wall_variant(draw: Random) -> Params:
     return {
         "convention": (convention := draw.choice("BCE")),
         "bytes_per_param": int(memory.CONVENTIONS[convention].bytes_per_param),

@@ -1,8 +1,5 @@
-import random
-from collections.abc import Mapping
-
 from course_chapters.ch01.exercises.shared import DEVICES
-from course_grader.exercises import Card, Number, Rows, Worth
+from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 from course_grader.exercises.snippets import CLOSE, memory_of
 from course_lib.estimate import memory
 
@@ -21,7 +18,7 @@ def buckets_text(convention: str) -> str:
     return ", ".join(f"{BUCKET_WORDS[name]} {size:g}" for name, size in buckets.items() if size)
 
 
-def _state_variant(draw: random.Random) -> Mapping[str, object]:
+def _state_variant(draw: Random) -> Params:
     convention = draw.choice("CEG")
     return {
         "params": draw.choice((9e9, 11e9, 14e9, 20e9, 27e9, 30e9)),

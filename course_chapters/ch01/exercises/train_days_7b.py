@@ -1,12 +1,9 @@
-import random
-from collections.abc import Mapping
-
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
-from course_grader.exercises import Card, Number, Rows, Worth
+from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 from course_grader.exercises.snippets import CLOSE
 
 
-def _days_variant(draw: random.Random) -> Mapping[str, object]:
+def _days_variant(draw: Random) -> Params:
     return {
         **peak_of(draw.choice(DEVICES)),
         "params": draw.choice((3e9, 7e9, 8e9, 13e9)),

@@ -1,12 +1,9 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth
+from course_grader.exercises import Card, Maybe, Number, Params, Random, Rows, TupleOf, Worth
 from course_grader.exercises.snippets import CLOSE
 from course_lib.estimate import facts
 
 
-def _peak_variant(draw: random.Random) -> Mapping[str, object]:
+def _peak_variant(draw: Random) -> Params:
     gpus = draw.choice((4, 8))
     return {
         "params": draw.choice((65e9, 130e9, 280e9, 530e9)),

@@ -1,6 +1,4 @@
-import random
-
-from course_grader.exercises import Card, ListOf, Number, Rows, Worth
+from course_grader.exercises import Card, ListOf, Number, Random, Rows, Worth
 
 MIB = 2**20
 
@@ -19,7 +17,7 @@ STACKS = (
 )
 
 
-def uneven(draw: random.Random, layers: int) -> tuple[list[int], list[int]]:
+def uneven(draw: Random, layers: int) -> tuple[list[int], list[int]]:
     """Inputs and insides of layers in MiB, as unequal as those of encoders, of wide and narrow stages, of a head."""
     inputs = [draw.choice((1, 2, 4, 8, 16)) for _ in range(layers)]
     inner = [draw.choice((3, 10, 20, 40, 80)) + draw.randint(0, 6) for _ in range(layers)]

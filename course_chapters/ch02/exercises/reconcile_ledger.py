@@ -1,7 +1,4 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth, rows
+from course_grader.exercises import Card, Params, Random, Worth, rows
 
 _ATTENTION = {
     "fused": "uses PyTorch's fused kernel, which keeps its inputs, its output and one fp32 number per head and token",
@@ -15,7 +12,7 @@ def _block(attention: str, hidden: int, heads: int, ffn: int) -> dict[str, objec
     return {"attention": attention, "attention_words": _ATTENTION[attention], **sizes}
 
 
-def _variant(draw: random.Random) -> Mapping[str, object]:
+def _variant(draw: Random) -> Params:
     heads, hidden = draw.choice(((6, 192), (8, 256), (4, 256), (6, 384), (3, 192), (2, 160)))
     return _block("by hand", hidden, heads, 4 * hidden)
 

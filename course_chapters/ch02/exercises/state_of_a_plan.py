@@ -1,8 +1,6 @@
-import random
-from collections.abc import Mapping
 from typing import Any
 
-from course_grader.exercises import Card, Worth, rows
+from course_grader.exercises import Card, Params, Random, Worth, rows
 from course_grader.exercises.snippets import CLOSE, folded, memory_of
 
 TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
@@ -22,7 +20,7 @@ def _state(size: float, device: str, chosen: dict[str, Any]) -> dict[str, object
     return {"size": size, "device": device, "memory": memory_of(device), "plan": chosen, "plan_words": str(chosen)}
 
 
-def _state_variant(draw: random.Random) -> Mapping[str, object]:
+def _state_variant(draw: Random) -> Params:
     half = draw.choice(("bf16", "fp16"))  # the plan shown is always one of sixteen bytes: what else there is, is unseen
     return _state(
         draw.choice((8e9, 13e9, 32e9, 120e9, 405e9)),

@@ -1,8 +1,5 @@
-import random
-from collections.abc import Mapping
-
 from course_chapters.ch03.exercises.shared import rates
-from course_grader.exercises import Card, Maybe, Number, Rows, Worth
+from course_grader.exercises import Card, Maybe, Number, Params, Random, Rows, Worth
 from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text
 
@@ -29,7 +26,7 @@ def _batch(kept: str, model: str, context: int, device: str) -> dict[str, object
     }
 
 
-def _batch_variant(draw: random.Random) -> Mapping[str, object]:
+def _batch_variant(draw: Random) -> Params:
     return _batch(
         "shared",
         draw.choice(("llama3-70b", "qwen2.5-72b")),

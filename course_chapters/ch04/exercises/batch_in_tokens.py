@@ -1,10 +1,7 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Maybe, Number, Rows, Worth
+from course_grader.exercises import Card, Maybe, Number, Params, Random, Rows, Worth
 
 
-def _vary_batch(draw: random.Random) -> Mapping[str, object]:
+def _vary_batch(draw: Random) -> Params:
     sizes = {"sequences": draw.choice((1, 2, 4)), "accumulated": draw.choice((4, 8)), "ranks": draw.choice((16, 32))}
     return {**sizes, "length": draw.choice((2048, 4096)), "batch": draw.choice((2**21, 2**22))}
 

@@ -1,7 +1,6 @@
-import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Number, Rows, Worth
+from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 
 SHAPES: Mapping[str, str] = {
     "cosine": "Then it falls along half a cosine, from `peak` at update `warmup` to `floor` at update `total`.",
@@ -10,7 +9,7 @@ SHAPES: Mapping[str, str] = {
 }
 
 
-def _rate_variant(draw: random.Random) -> Mapping[str, object]:
+def _rate_variant(draw: Random) -> Params:
     shape = {"shape": "wsd", "falls": SHAPES["wsd"], "source": "a schedule of three phases"}
     peak, warmup = draw.choice((3e-4, 2e-4)), draw.choice((1000, 2000))
     return {**shape, "peak": peak, "floor": peak / 10, "warmup": warmup, "total": draw.choice((50_000, 100_000))}

@@ -1,7 +1,6 @@
-import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Anything, Card, Rows, Worth
+from course_grader.exercises import Anything, Card, Params, Random, Rows, Worth
 from course_lib.estimate.units import GB, TFLOP
 
 BEHIND: Mapping[str, tuple[int, str]] = {
@@ -27,7 +26,7 @@ def _behind(name: str, bandwidth: float, ranks: int, batch: float) -> dict[str, 
     }
 
 
-def _vary_behind(draw: random.Random) -> Mapping[str, object]:
+def _vary_behind(draw: Random) -> Params:
     return _behind("step", draw.choice((25, 50, 100)) * GB, draw.choice((32, 128, 256)), draw.choice((1e6, 2e6, 4e6)))
 
 

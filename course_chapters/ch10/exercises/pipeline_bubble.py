@@ -1,7 +1,6 @@
-import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Number, Rows, Worth
+from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 
 CONVENTIONS: Mapping[str, str] = {
     "all": "idle time as a share of **all** time, until the last rank ends",
@@ -9,7 +8,7 @@ CONVENTIONS: Mapping[str, str] = {
 }
 
 
-def _vary_bubble(draw: random.Random) -> Mapping[str, object]:
+def _vary_bubble(draw: Random) -> Params:
     return {
         "convention": "work",
         "means": CONVENTIONS["work"],

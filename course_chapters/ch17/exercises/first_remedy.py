@@ -1,12 +1,9 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Rows, Word, Worth
+from course_grader.exercises import Card, Params, Random, Rows, Word, Worth
 
 REMEDIES = ("nothing", "accumulate", "shard the optimizer", "recompute", "shard everything", "split the model")
 
 
-def _vary_job(draw: random.Random) -> Mapping[str, object]:
+def _vary_job(draw: Random) -> Params:
     return {
         "billions": draw.choice((3, 7, 8, 13)),
         "gpus": draw.choice((16, 32, 64)),

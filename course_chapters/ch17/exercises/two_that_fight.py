@@ -1,10 +1,7 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Number, Rows, Worth
+from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 
 
-def _vary_fight(draw: random.Random) -> Mapping[str, object]:
+def _vary_fight(draw: Random) -> Params:
     return {"billions": draw.choice((8, 13, 34)), "gpus": draw.choice((32, 128)), "micro_batches": draw.choice((4, 16))}
 
 

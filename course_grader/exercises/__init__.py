@@ -59,6 +59,7 @@ __all__ = [
     "Vary",
     "Word",
     "Worth",
+    "asking",
     "call",
     "card",
     "cards",
@@ -70,7 +71,9 @@ __all__ = [
     "kept_rows",
     "module_of",
     "numbers",
+    "of_chapter",
     "package_of",
+    "pick",
     "rows",
     "unless_open",
 ]
@@ -206,6 +209,35 @@ class Drill:
     def question(self) -> str:
         """The question with its numbers in place, as plain text: a terminal shows a dollar sign as it is."""
         return fill_text(self.text, self.params).replace("\\$", "$")
+
+
+def pick(**choices: tuple[object, ...]) -> Vary:
+    """A variant that draws each parameter from its choices."""
+    return lambda draw: {name: draw.choice(values) for name, values in choices.items()}
+
+
+def of_chapter(chapter: str) -> Callable[[str, str, str, Params, Vary], Drill]:
+    """A maker of this chapter's drills, from id, text, unit, canonical parameters and how others are drawn."""
+
+    def drill(name: str, text: str, unit: str, params: Params, vary: Vary) -> Drill:
+        return Drill(id=name, chapter=chapter, text=text, unit=unit, params=params, vary=vary)
+
+    return drill
+
+
+def asking(chapter: str) -> Callable[..., Callable[[str], Drill]]:
+    """The same in two steps: first id, unit, canonical parameters and how others are drawn, then the text.
+
+    In place of the last two of these, each parameter may have its choices, the canonical one first.
+    """
+
+    def numbers(
+        name: str, unit: str, params: Params | None = None, vary: Vary | None = None, /, **choices: Any
+    ) -> Callable[[str], Drill]:
+        params, vary = params or {key: values[0] for key, values in choices.items()}, vary or pick(**choices)
+        return lambda text: Drill(id=name, chapter=chapter, text=text, unit=unit, params=params, vary=vary)
+
+    return numbers
 
 
 def module_of(exercise: str) -> str:

@@ -3,8 +3,7 @@
 from typing import Any
 
 from course_chapters.ch01.exercises.shared import DEVICES
-from course_grader.exercises import Params, Random
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import Params, Random, asking, pick
 from course_grader.exercises.snippets import dense_flops, memory_of
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB

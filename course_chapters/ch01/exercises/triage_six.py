@@ -1,5 +1,4 @@
-from course_grader.exercises import Anything, Card, ListOf, Rows, TupleOf, Word, Worth
-from course_grader.exercises.drilling import pick
+from course_grader.exercises import Anything, Card, ListOf, Rows, TupleOf, Word, Worth, pick
 
 RESPONSES = {
     "memory": "shard the state",

@@ -1,8 +1,7 @@
 """One-line questions of chapter 03, with different numbers every time."""
 
 from course_chapters.ch03.exercises.shared import DEVICES, rates
-from course_grader.exercises import Random, Vary
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import Random, Vary, asking, pick
 from course_grader.exercises.snippets import memory_of
 from course_lib.estimate import facts
 

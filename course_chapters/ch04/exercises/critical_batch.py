@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, Number, Rows, TupleOf, Worth
-from course_grader.exercises.drilling import pick
+from course_grader.exercises import Card, Number, Rows, TupleOf, Worth, pick
 
 CARD = Card(
     title="Where a larger batch stops paying",

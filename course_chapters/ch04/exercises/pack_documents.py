@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, ListOf, Number, Rows, Tensor, Worth
-from course_grader.exercises.drilling import pick
+from course_grader.exercises import Card, ListOf, Number, Rows, Tensor, Worth, pick
 
 CARD = Card(
     title="Many documents in one row",

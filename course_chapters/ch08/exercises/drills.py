@@ -1,7 +1,6 @@
 """One-line questions of chapter 08, with new numbers every time."""
 
-from course_grader.exercises import Params, Random
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import Params, Random, asking, pick
 from course_lib.estimate.units import GB, TFLOP
 
 RANKS, SIZES = (8, 16, 32, 64, 128, 256), (1e9, 3e9, 7e9, 13e9, 30e9, 70e9)

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course_grader.exercises import Params, Random
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import Params, Random, asking, pick
 from course_lib.estimate.units import GB
 
 WIDTHS = (4096, 5120, 8192, 12288, 16384)

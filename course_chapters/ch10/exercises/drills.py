@@ -1,7 +1,6 @@
 """One-line questions of chapter 10, with other numbers every time."""
 
-from course_grader.exercises import Params, Random
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import Params, Random, asking, pick
 
 STAGES, MANY = (2, 4, 6, 8, 12, 16), (8, 16, 24, 32, 48, 64)
 _drill = asking("10")

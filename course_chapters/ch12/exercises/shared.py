@@ -1,7 +1,6 @@
 """What several of chapter 12's cards use."""
 
-from course_grader.exercises import Params, Random
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Tensor
+from course_grader.exercises import Anything, DictOf, ListOf, Params, Random, Tensor
 
 
 def vary_layout(draw: Random) -> Params:

@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, ListOf, Maybe, Number, Rows, TupleOf, Word, Worth
-from course_grader.exercises.drilling import pick
+from course_grader.exercises import Card, ListOf, Maybe, Number, Rows, TupleOf, Word, Worth, pick
 
 CARD = Card(
     title="Which rank hangs the job?",

@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, Number, Rows, Worth
-from course_grader.exercises.drilling import pick
+from course_grader.exercises import Card, Number, Rows, Worth, pick
 
 CARD = Card(
     title="How many spare nodes?",

@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, ListOf, Maybe, Number, PerRank, Worth
-from course_grader.exercises.drilling import pick
+from course_grader.exercises import Card, ListOf, Maybe, Number, PerRank, Worth, pick
 
 CARD = Card(
     title="Which replica has another gradient?",

@@ -1,7 +1,6 @@
 """One-line questions of chapter 15, with other numbers every time."""
 
-from course_grader.exercises import Params, Random
-from course_grader.exercises.drilling import asking
+from course_grader.exercises import Params, Random, asking
 from course_lib.estimate.units import GB, TFLOP
 
 PEAKS = (312 * TFLOP, 989.5 * TFLOP, 2250 * TFLOP)

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.exercises import Card, Worth, rows
-from course_grader.exercises.drilling import pick
+from course_grader.exercises import Card, Worth, pick, rows
 
 COPIES: Mapping[str, str] = {
     "neither": 'A `"copy"` between host and device is neither computing nor communication: leave it out',

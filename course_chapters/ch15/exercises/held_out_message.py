@@ -1,6 +1,5 @@
 from course_chapters.ch15.exercises.probes import sweeps
-from course_grader.exercises import Card, DictOf, Number, Rows, Worth
-from course_grader.exercises.drilling import pick
+from course_grader.exercises import Card, DictOf, Number, Rows, Worth, pick
 
 RATIOS = ("said", "others", "everything")  # what the probe brings back for a sweep: three ratios by size
 CARD = Card(

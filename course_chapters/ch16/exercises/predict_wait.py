@@ -1,5 +1,4 @@
-from course_grader.exercises import PREDICTION, Anything, Card, Worth
-from course_grader.exercises.drilling import pick
+from course_grader.exercises import PREDICTION, Anything, Card, Worth, pick
 
 CARD = Card(
     title="Prediction: how fast do waits grow?",

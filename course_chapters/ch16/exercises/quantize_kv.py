@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, Rows, Tensor, TupleOf, Worth, kept_rows
-from course_grader.exercises.drilling import pick
+from course_grader.exercises import Card, Rows, Tensor, TupleOf, Worth, kept_rows, pick
 
 CARD = Card(
     title="A KV cache of few bits",

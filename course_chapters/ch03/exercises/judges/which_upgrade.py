@@ -1,7 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch03.exercises.which_upgrade import PARTS
-from course_grader.exercises.drilling import pick
+from course_grader.exercises import pick
 from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, generality, log_uniform, one_apart
 from course_grader.judging.per_row import Column, Word, table
 from course_lib.estimate.units import duration_text

@@ -13,7 +13,6 @@ _PHASES = {
 
 
 def level(name: str, rate: float, shared_by: int, directions: int, oversubscription: float) -> dict[str, Any]:
-    """One level as a document prints it."""
     keys = ("name", "rate", "shared_by", "directions", "oversubscription")
     return dict(zip(keys, (name, rate, shared_by, directions, oversubscription), strict=True))
 

@@ -11,7 +11,6 @@ _drill = asking("15")
 
 
 def _step(draw: Random) -> Params:
-    """A run whose MFU is believable."""
     chosen = {name: draw.choice(choices) for name, choices in RUNS.items()}
     flops, mfu = 6 * chosen["params"] * 8192, draw.choice((0.25, 0.35, 0.45, 0.5))
     return chosen | {"tokens": 8192 * chosen["ranks"], "seconds": round(flops / (chosen["peak"] * mfu), 2)}

@@ -15,7 +15,6 @@ right = Worked("first-wall")
 
 
 def job_words(job: Job) -> str:
-    """A job in a few words, enough to identify it."""
     return (
         f"{number_text(job['params'])} parameters on {gpus_text(job['gpus'])} of {bytes_text(job['gpu_memory'])}"
         f"{', sharded' if job['sharded'] else ''}, {number_text(job['tokens'])} tokens"
@@ -171,7 +170,6 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 def _fault(place: slice, jobs: Sequence[Job], got: Sequence[Any], want: Sequence[Any]) -> Fault | None:
-    """What is wrong with the wall, or with fix and GPUs."""
     wrong = [at for at, each in enumerate(want) if got[at][place] != each[place]]
     if not wrong:
         return None

@@ -9,7 +9,6 @@ right = Worked("hierarchical-bandwidth")
 
 
 def _levels_apart(got: Sequence[float], want: Sequence[float]) -> Fault:
-    """The first level that is wrong, or that there are too few or too many."""
     if len(got) != len(want):
         return "wrong-shape", f"return one number a level, {len(want)} in all; got {len(got)}."
     wrong = next(at for at, (one, other) in enumerate(zip(got, want, strict=True)) if not near(one, other, CLOSE))

@@ -8,7 +8,6 @@ right = Worked("quantization-dips")
 
 
 def _dips_apart(got: Sequence[float], want: Sequence[float]) -> Wrong:
-    """How a list differs from the dips."""
     extra, missing = len(set(got) - set(want)), len(set(want) - set(got))
     if not extra and not missing:
         return Wrong("order", "the sizes are right, but not in rising order or not once each.", where=WHOLE)

@@ -53,7 +53,6 @@ FAULTS = (_pack_fault, _mask_fault, _positions_fault)
 
 
 def _words(lengths: Sequence[int], room: int) -> str:
-    """The documents and the row, as messages name them."""
     if not lengths:
         return f"no documents in {room}"
     return f"lengths {', '.join(map(str, lengths[:8]))}{' …' * (len(lengths) > 8)} in {room}"

@@ -36,7 +36,6 @@ def _average_cases(params: Params, rng: Random) -> list[Case]:
 
 
 def mean_fault(case: Case, got: Any) -> Fault | None:
-    """What is wrong with a mean, or with how the sum was called."""
     given, lost = case.args
     n = len(given)
     if got["changed"] is not False:

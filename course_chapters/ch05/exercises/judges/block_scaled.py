@@ -41,7 +41,6 @@ def _block_cases(params: Params, rng: Random) -> list[Case]:
 
 
 def block_fault(case: Case, got: Any) -> Fault | None:
-    """What is wrong with the scales, or with the numbers they lead to."""
     x, block = case.args
     if type(got) is str and got == CHANGED:
         return "changed", "x itself was changed; make new tensors."

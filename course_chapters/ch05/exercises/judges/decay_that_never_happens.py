@@ -29,7 +29,6 @@ def _decay_cases(params: Params, rng: Random) -> list[Case]:
 
 
 def decay_fault(case: Case, got: Any) -> Fault | None:
-    """What is wrong with the number that was rounded, or with how often."""
     weight, direction, rate, decay = case.args
     if got["changed"] is not False:
         return "changed", "a given tensor was changed; make new ones."

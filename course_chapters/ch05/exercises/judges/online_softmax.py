@@ -61,7 +61,6 @@ def attended(chunks: Sequence[tuple[Tensor, Tensor]], width: int) -> tuple[Tenso
 
 
 def softmax_fault(case: Case, got: Any) -> Fault | None:
-    """What is wrong with an output and its log-sum-exp."""
     chunks, width = case.args
     if type(got) is str and got == KEPT:
         return "kept", "the chunks are copied and kept until the stream ends; keep sums that do not grow with it."

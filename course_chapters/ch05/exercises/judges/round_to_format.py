@@ -79,7 +79,6 @@ def _round_cases(params: Params, rng: Random) -> list[Case]:
 
 
 def round_fault(case: Case, got: Any) -> Fault | None:
-    """What is wrong with a rounded tensor: the first number that is wrong."""
     if type(got) is str and got == CHANGED:
         return "changed", "x itself was changed; make a new tensor."
     x, want = case.args[0], right.value(case)

@@ -10,7 +10,6 @@ from course_grader.judging.traffic import Meter, ready_made, too_few_bytes, too_
 
 
 def node_of(rank: int, n: int, per_node: int, placement: str) -> int:
-    """The node that a rank is on."""
     return rank // per_node if placement == "block" else rank % (n // per_node)
 
 

@@ -34,7 +34,6 @@ def _cases(params: Params, rng: Random) -> list[Case]:
 
 
 def _wants(params: Params, case: Case) -> list[Tensor]:
-    """The chunk of the sum that each rank owns."""
     n = len(given := tensors(case))
     chunks = ranks.plain_sum(given).tensor_split(n)
     return [chunks[(rank + params["owner"]) % n] for rank in range(n)]

@@ -75,7 +75,6 @@ def _part_fault(case: Case, results: Sequence[Any]) -> Fault | None:
 
 
 def _first_wrong(got: Tensor, want: Tensor, row: Tensor, mine: range) -> str:
-    """Which number is wrong, and what is there."""
     where = int((got != want).nonzero()[0])
     if where >= len(mine):
         return f"number {where} of the part is padding, which is zero."

@@ -79,7 +79,6 @@ def steps_fault(case: Case, got: Any) -> Fault | None:
 
 
 def choice_fault(scores: Tensor, bias: Tensor, k: int, step: Any) -> Fault | None:
-    """What is wrong with ids, weights, or the gradient."""
     own = scores.clone().requires_grad_()
     ids, weights = right[0](own, bias, k)
     for name, one, want in (("`ids`", step["ids"], ids), ("`weights`", step["weights"], weights)):

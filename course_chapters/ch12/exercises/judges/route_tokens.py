@@ -55,7 +55,6 @@ FINE = 2e-5  # of the largest weight: the log-sum-exp of large logits, rounded t
 
 
 def route_fault(case: Case, got: Any) -> Fault | None:
-    """What is wrong with ids, weights or the gradient."""
     if got["changed"] is not False:
         return "changed", "the logits were changed; make new tensors."
     want = right.value(case)

@@ -23,7 +23,6 @@ def valid(cluster: Mapping[str, Any], model: Mapping[str, Any]) -> Iterator[Layo
 
 
 def costs(row: Row) -> Costs:
-    """What every valid layout takes, holds and costs."""
     cluster, model, steps, _, spec = row
     found = {}
     for layout in valid(cluster, model):

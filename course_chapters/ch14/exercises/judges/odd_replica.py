@@ -26,7 +26,6 @@ def _apart(x: Tensor, at: int) -> None:
 
 
 def _sign(x: Tensor, at: int) -> None:
-    """Of the zeros that `_zeros` puts there."""
     x[at] = -x[at]
 
 

@@ -25,7 +25,6 @@ KINDS = ("one regime", "a quicker way for large messages", "more ceremony from s
 
 
 def link_of(kind: str, alpha: float, beta: float, rng: random.Random) -> Link:
-    """A link of this kind."""
     edge = SMALLEST * STEP ** (rng.choice((5, 6)) - 0.5)
     later, more = 1.0, 0.0  # from the edge on: how many times as fast, and by how much later each message begins
     if kind == "one regime":

@@ -57,7 +57,6 @@ def _cut(machine: Machine, tp: int, rng: random.Random, inside: bool) -> Machine
 
 
 def faults(machine: Machine, tp: int, limits: Limits, rng: random.Random) -> dict[str, Machine]:
-    """What changes with each fault."""
     place = rng.randrange(len(machine["topology"]))
 
     def one(key: str, value: Any) -> Machine:
@@ -95,7 +94,6 @@ FAULTS = tuple(faults(sound(random.Random(0), SHOWN), 2, SHOWN, random.Random(0)
 
 
 def machine(names: Sequence[str], rng: random.Random, tp: int, limits: Limits, ranks: int = 8) -> Row:
-    """A machine with these faults."""
     made = sound(rng, limits, ranks)
     for name in names:
         made |= faults(made, tp, limits, rng)[name]

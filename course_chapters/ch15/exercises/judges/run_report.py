@@ -71,7 +71,6 @@ def _sources(page: str, want: str, runs: Runs) -> Fault | None:
 
 
 def _resolves(claim: Claim, changed: Set[str], runs: Runs) -> Fault | None:
-    """What is wrong with the sources, the unit or the value of a claim."""
     lead = quoted(claim.text)
     values: list[float] = []
     for source in claim.fields:

@@ -19,14 +19,12 @@ SURE = 6.0  # standard deviations of a normal number: one right answer in a bill
 
 
 def _rest(p: Probabilities, q: Probabilities) -> list[float]:
-    """The probabilities of the token in place of a guess that was not kept."""
     missing = [max(0.0, a - b) for a, b in zip(p, q, strict=True)]
     total = sum(missing)
     return [each / total for each in missing] if total > 1e-12 else list(p)
 
 
 def _chance(p: Probabilities, q: Probabilities, guess: int) -> float:
-    """The probability with which a guess is to be kept."""
     return min(1.0, p[guess] / q[guess])
 
 

@@ -35,7 +35,6 @@ def task_of(params: Params, after: bool) -> Task:
 
 
 def _plan_fault(plan: Any, lead: str) -> Fault | None:
-    """What keeps a value from being a plan."""
     if type(plan) is not dict or not plan:
         return "not-a-plan", f"{lead}a plan is a dictionary such as {{'tp': 2, 'dp': 4}}; got {describe(plan)}."
     known = (*DEGREES, "zero", "recompute", "sequences", "tokens", "without", "checkpoint_minutes")

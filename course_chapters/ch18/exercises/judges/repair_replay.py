@@ -42,7 +42,6 @@ def _eager(case: Case) -> list[dict[str, Tensor]]:
 
 
 def _is_seen(seen: Any, count: int) -> bool:
-    """Whether this is what the probe saw of so many batches."""
     if type(seen) is not dict or {type(seen.get(name)) for name in ("captures", "steps")} != {int}:
         return False
     return all(type(seen.get(name)) is list and len(seen[name]) == count for name in ("found", "given")) and all(

@@ -8,7 +8,6 @@ from course_grader.judging.tensors import tensor_fault
 
 
 def results_fault(right: Worked, case: Case, got: Mapping[str, Any], names: Sequence[str]) -> Fault | None:
-    """The first result that differs from the worked answer's."""
     want = right.value(case)
     for name in names:
         if fault := tensor_fault(f'"{name}"', got[name], want[name]):

@@ -1,13 +1,11 @@
-import random
-
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, logarithmic, one_apart, plain, shown, unseen
-from course_grader.judging.per_row import Column, gpus_text, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, gpus_text, shown, table
+from course_grader.judging.random_inputs import draw_rows, logarithmic, one_apart, plain, unseen
 from course_lib.estimate.units import HOUR, number_text
 
 right = Worked("mfu-bug")
 
 
-def _bug_cases(params: Params, rng: random.Random) -> list[Case]:
+def _bug_cases(params: Params, rng: Random) -> list[Case]:
     names = ("params", "sequence", "batch", "steps")
     run = (*(params[name] for name in names), params["hours"] * HOUR, params["gpus"], params["flops"])
     others = draw_rows(

@@ -1,10 +1,9 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, first, lost, verdict
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, lost, verdict
 from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
+from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 from course_lib.estimate.units import DAY, number_text
 
@@ -59,7 +58,7 @@ def six_projects(params: Params) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def _likewise(params: Params, rng: random.Random) -> list[tuple[dict[str, Any]]]:
+def _likewise(params: Params, rng: Random) -> list[tuple[dict[str, Any]]]:
     """The six projects with slightly smaller numbers, which hit the same walls."""
     shown = [job for _, job in six_projects(params)]
 
@@ -72,7 +71,7 @@ def _likewise(params: Params, rng: random.Random) -> list[tuple[dict[str, Any]]]
             return [(job,) for job in jobs]
 
 
-def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
+def _triage_cases(params: Params, rng: Random) -> list[Case]:
     six = [(job,) for _, job in six_projects(params)]
     cards = [card for card in facts.devices().values() if card.get("dense_flops")]
     others: list[tuple[dict[str, Any]]] = []

@@ -1,10 +1,9 @@
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, log_uniform, one_apart, plain, unseen
-from course_grader.judging.per_row import Column, table
+from course_grader.judging import Case, Column, Judging, Outcome, Params, Random, Verdict, Worked, table
+from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
 from course_lib.estimate import facts
 
 right = Worked("which-peak")
@@ -14,7 +13,7 @@ def _words(params: float, tokens: float, sheet: Sequence[dict[str, Any]]) -> str
     return f"a sheet with {', '.join(row['precision'] + ' sparse' * row['sparsity'] for row in sheet)}"
 
 
-def vendor_sheet(rng: random.Random, dense: float, gpus: int, rows: str = "all") -> list[dict[str, Any]]:
+def vendor_sheet(rng: Random, dense: float, gpus: int, rows: str = "all") -> list[dict[str, Any]]:
     """Rows as a data sheet prints them, shuffled: every precision twice, or without one of the BF16 rows."""
     wide = {"FP64": 1 / 16, "TF32": 1 / 2, "BF16": 1, "FP8": 2}
     left_out = {("FP64", True), ("BF16", {"sparse only": False, "dense only": True}.get(rows))}
@@ -28,7 +27,7 @@ def vendor_sheet(rng: random.Random, dense: float, gpus: int, rows: str = "all")
     return sheet
 
 
-def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
+def _peak_cases(params: Params, rng: Random) -> list[Case]:
     gpus = params["gpus"]
 
     def some(rows: str, count: int) -> list[tuple[Any, ...]]:

@@ -1,14 +1,13 @@
 import math
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
 from course_chapters.ch02.exercises.probes import loss_inputs
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, Wrong, verdict
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, Wrong, hidden, shown, verdict
 from course_grader.judging.tensors import RELATIVE, close, kind_text, same, tensor_fault
+from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import KiB
 
 Spec = Mapping[str, Any]
@@ -77,12 +76,12 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict(case.kind, case.part, case, gradients or memory)]
 
 
-def _spec(rng: random.Random, tokens: int, chunks: int, words: int, width: int, **more: Any) -> dict[str, Any]:
+def _spec(rng: Random, tokens: int, chunks: int, words: int, width: int, **more: Any) -> dict[str, Any]:
     sizes = {"tokens": tokens, "chunks": chunks, "words": words, "width": width}
     return {"seed": rng.randrange(2**31), **sizes, "scale": 1.0, "wanted": ["hidden", "weight"], **more}
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def unseen(name: str, spec: dict[str, Any], part: str = "others") -> Case:
         return hidden(name, f"generality:{part}", spec, room(spec))
 
@@ -109,7 +108,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """105 MB of logits in 16 chunks: right answers hold two to eight chunks at once; one that computes all logits holds
     at least 16."""
     spec = _spec(rng, 800, 16, 32_768, 4)

@@ -1,10 +1,9 @@
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch02.exercises.state_of_a_plan import MOMENTS, TYPE_BYTES, plan
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, log_uniform, one_apart, shown, unseen
-from course_grader.judging.per_row import CLOSE, Breakdown, Column, shares, table
+from course_grader.judging import CLOSE, Breakdown, Case, Column, Judging, Params, Random, Worked, shares, shown, table
+from course_grader.judging.random_inputs import draw_rows, log_uniform, one_apart, unseen
 from course_lib.estimate.units import bytes_text, number_text
 
 right = Worked("state-of-a-plan")
@@ -15,14 +14,14 @@ def _plan_text(params: float, chosen: Mapping[str, Any]) -> str:
     return f"{number_text(params)} parameters ({kept})"
 
 
-def _plans(rng: random.Random, count: int) -> list[dict[str, object]]:
+def _plans(rng: Random, count: int) -> list[dict[str, object]]:
     kinds, copies = tuple(TYPE_BYTES), (None, "fp32", "bf16")
     own = [plan("bf16", "bf16", None, None, "sgd", "fp32"), plan("fp32", "fp32", None, None, "adamw", "fp32")]
     drawn = [plan(*row) for row in draw_rows(rng, count, kinds, kinds, copies, copies, tuple(MOMENTS), kinds)]
     return [*own, *drawn, plan("fp8", "int8", "bf16", "bf16", "lion", "fp8")]
 
 
-def _state_cases(params: Params, rng: random.Random) -> list[Case]:
+def _state_cases(params: Params, rng: Random) -> list[Case]:
     example = dict(params["plan"])
     devices = [(log_uniform(rng, 8e9, 1e14), each) for each in _plans(rng, 14)]
     plans = [(log_uniform(rng, 1e6, 2e12), each) for each in _plans(rng, 24)]

@@ -1,9 +1,8 @@
-import random
 from collections.abc import Sequence
 
 from course_chapters.ch03.exercises.alpha_beta_regimes import points
-from course_grader.judging import Case, Judging, Params, Worked, generality, log_uniform, one_apart, shown, unseen
-from course_grader.judging.per_row import Column, one_verdict, shares, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, one_verdict, shares, shown, table
+from course_grader.judging.random_inputs import generality, log_uniform, one_apart, unseen
 from course_lib.estimate.units import GB, bytes_text, duration_text, number_text
 
 Way = Sequence[float]  # α in seconds, β in bytes/s
@@ -15,12 +14,12 @@ def _way(pair: Way) -> str:
     return f"({duration_text(pair[0])}, {number_text(pair[1] / GB)} GB/s)"
 
 
-def _ways(rng: random.Random) -> tuple[list[float], list[float]]:
+def _ways(rng: Random) -> tuple[list[float], list[float]]:
     slow = [log_uniform(rng, 1e-6, 1e-5), log_uniform(rng, 2e9, 2e10)]
     return slow, [log_uniform(rng, 1.2e-5, 1e-4), log_uniform(rng, 2.5e10, 4e11)]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     small, large = params["small"], params["large"]
     drawn = [(log_uniform(rng, 1e-6, 5e-5), log_uniform(rng, 5e9, 4e11)) for _ in range(8)]
     logs = [points(rng, *pair, count) for pair, count in zip(drawn, (12, 60, *[24] * 6), strict=True)]

@@ -1,9 +1,8 @@
-import random
+from course_grader.judging import Case, Column, Judging, Params, Random, generality, log_uniform, plain, shares, table
+from course_grader.judging.cases import shown
 
-from course_grader.judging import Case, Column, Judging, Params, generality, log_uniform, plain, shares, shown, table
 
-
-def _device(rng: random.Random) -> dict[str, object]:
+def _device(rng: Random) -> dict[str, object]:
     quiet = [rng.uniform(0.99, 1.01) for _ in range(rng.choice((5, 6, 7)))]
     slow, quick = rng.sample(range(len(quiet)), 2)
     quiet[slow], quiet[quick] = rng.uniform(3, 8), rng.uniform(0.6, 0.85)
@@ -17,7 +16,7 @@ def _device(rng: random.Random) -> dict[str, object]:
     }
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     quiet = {"launch": 5e-6, "wait": 8e-6, "warm_up": [40.0, 8.0, 2.0], "pending": 0.8}
     example = {"kernel": 1.36e-3, **quiet, "disturbed": [1.0, 1.0, 6.0, 1.0, 0.8, 1.0]}
     rows = [(_device(rng), rng.choice((11, 15, 25, 40, 101))) for _ in range(16)]

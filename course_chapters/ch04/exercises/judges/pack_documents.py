@@ -1,13 +1,12 @@
-import random
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, rows_fault, shown, verdict
-from course_grader.judging.mistakes import WHOLE, Wrong
+from course_grader.judging import WHOLE, Fault, Judging, Params, Random, Worked, Wrong, rows_fault, shown, verdict
 from course_grader.judging.random_inputs import generality, unseen
 from course_grader.judging.tensors import kind_fault
+from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("pack-documents")
 
@@ -69,14 +68,14 @@ def _pack_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     return [verdict(case.kind, case.part, case, fault)]
 
 
-def _row(rng: random.Random, room: int) -> tuple[list[int], int]:
+def _row(rng: Random, room: int) -> tuple[list[int], int]:
     lengths: list[int] = []
     while sum(lengths) < room:
         lengths.append(rng.randrange(1, room // 2))
     return lengths[:-1], room
 
 
-def _worth_sorting(rng: random.Random, count: int, room: int) -> tuple[list[int], int]:
+def _worth_sorting(rng: Random, count: int, room: int) -> tuple[list[int], int]:
     """Lengths for which the order of arrival needs more rows than the longest first, and so do rows that are never
     full."""
     while True:
@@ -88,7 +87,7 @@ def _worth_sorting(rng: random.Random, count: int, room: int) -> tuple[list[int]
             return row
 
 
-def _pack_cases(params: Params, rng: random.Random) -> list[Case]:
+def _pack_cases(params: Params, rng: Random) -> list[Case]:
     documents, room = params["documents"], params["room"]
     edges = [(lengths, 8) for lengths in ([], [8], [8, 8, 8], [1] * 9, [4, 4, 4, 4], [7, 1], [8, 4, 4], [4, 8, 4])]
     edges += [([0, 1, 2, 3, 6, 8], 10), ([7] * 12 + [3] * 12, 10), ([1] * 40, 20)]

@@ -1,12 +1,11 @@
-import random
-
-from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Worked, gpus_text, hidden, plain, table
+from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Random, Worked, gpus_text, hidden, table
+from course_grader.judging.random_inputs import plain
 from course_lib.estimate.units import GB, TFLOP, bytes_text
 
 right = Worked("break-even")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     shown = (params["rate"], params["bandwidth"], params["ranks"], 2)
     fleet = (params["batch"], params["rate"], params["bandwidth"], 2)
     rates, speeds = [150 * TFLOP, 400 * TFLOP, 900 * TFLOP], [25 * GB, 50 * GB, 100 * GB, 450 * GB]

@@ -1,17 +1,16 @@
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, hidden, is_number, judged, near, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, is_number, judged, near
+from course_grader.judging.cases import hidden, shown
 from course_grader.judging.ranks import PerRank
 from course_grader.records import Case, Outcome, Verdict
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def batch() -> tuple[float, int, int]:
         tokens = rng.randrange(20, 2000)
         return rng.uniform(0.5, 4.0), rng.randrange(tokens // 2), tokens

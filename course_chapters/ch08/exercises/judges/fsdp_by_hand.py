@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -9,12 +8,12 @@ from torch import Tensor
 
 from course_chapters.ch08.exercises.judges.parts import parts_of, stretch
 from course_chapters.ch08.exercises.probes import WEIGHED
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, judged, verdict
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, hidden, judged, shown, verdict
 from course_grader.judging.gradients import alike, gradients_fault
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks
 from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import Meter
+from course_grader.records import Case, Outcome, Verdict
 from course_lib.parallel.sharding import Flat, row_bytes
 
 right = Worked("fsdp-by-hand")
@@ -26,7 +25,7 @@ LOOSE, TABLE = 20, 250  # rows in addition to the parts in the weighed run, and 
 AHEAD = 1.4  # units: one, and room for other collectives of the answer
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, units, width, owner = coin_of(rng), params["units"], params["width"], params["owner"]
     few = [width, width + 2, width + 1, width]
 
@@ -125,7 +124,7 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
     return "too-much-memory", f"While a unit computed, {held}. Four are enough: reduce each gradient at once."
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """48 units of 0.8 MB on two ranks: half a row per unit for the parts, plus `LOOSE` rows; all whole rows would be
     48.
 

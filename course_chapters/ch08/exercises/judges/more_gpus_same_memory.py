@@ -1,9 +1,8 @@
 from collections.abc import Mapping
-from random import Random
 from typing import Any
 
 from course_chapters.ch08.exercises.more_gpus_same_memory import CAUSES
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, hidden, oracle, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, hidden, oracle, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
 from course_lib.estimate import memory
 from course_lib.parallel.sharding import gathered_peak

@@ -1,6 +1,5 @@
-import random
-
-from course_grader.judging import FINE, Case, Column, Judging, Params, Worked, generality, one_verdict, shown, table
+from course_grader.judging import FINE, Case, Column, Judging, Params, Random, Worked, generality, one_verdict, table
+from course_grader.judging.cases import shown
 from course_lib.estimate.units import BILLION, GB, TFLOP
 
 right = Worked("offload-boundary")
@@ -18,7 +17,7 @@ HIDDEN = Column(
 )
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     f, moved, n = params["flops"], params["moved"], params["ranks"]
     wires = [(moved, params["pcie"]), (params["nvme_moved"], params["nvme"])]
     shares = [(ranks, f, *wire) for ranks in (1, n) for wire in wires]

@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,9 +7,9 @@ from torch import Tensor
 
 from course_chapters.ch08.exercises.probes import WEIGHED
 from course_chapters.ch08.exercises.work import STATE, Weights
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Weighed, Worked, Wrong, judged
+from course_grader.judging.cases import hidden, shown
 from course_grader.judging.gradients import alike, gradients_fault
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import LATE, STREAM_LATE, on_ranks
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import Meter
@@ -29,7 +28,7 @@ def _shapes(layers: int, width: int) -> list[tuple[int, ...]]:
     return [*shapes, (width,)]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, layers, width = coin_of(rng), params["layers"], params["width"]
 
     def data(shapes: Sequence[Sequence[int]], optimizer: str = "adamw", **more: Any) -> tuple[Any, ...]:
@@ -119,7 +118,7 @@ def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | No
     return "state-too-large", f"{told}; a fair share and the largest tensor have {most:,.0f}."
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """1.1 MB of weights on four ranks, with 24 times as much state: a rank may hold 6 times the weights, 9 with one
     more tensor, but not 24.
 

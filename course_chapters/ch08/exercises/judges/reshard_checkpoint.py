@@ -1,4 +1,3 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,11 +6,11 @@ from torch import Tensor
 
 from course_chapters.ch08.exercises.judges.parts import parts_of, stretch
 from course_chapters.ch08.exercises.probes import WEIGHED
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, judged, verdict
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, hidden, judged, shown, verdict
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks, over_ranks, secret
 from course_grader.judging.tensors import coin_of, same_data
 from course_grader.judging.traffic import Meter
+from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("reshard-checkpoint")
 WIDE = 4  # bytes of an element in the cases whose memory counts
@@ -35,7 +34,7 @@ def _padding_shows(old: int, new: int, least: int) -> int:
     return next(counts, least + 6)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def case(make: Any, name: str, share: str, *sizes: int, dtype: Any = torch.float32, **more: Any) -> Case:
@@ -108,7 +107,7 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
     return "full-copy", f"A rank held {peak:,} bytes in addition to its old part; {sizes}."
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """A row of 7.8 MB from eight ranks to five: a whole row on each rank is too much.
 
     A rank may hold its old part, twice an old and a new part, and three eighths of a row of messages in transit.

@@ -1,11 +1,10 @@
 import math
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch08.exercises.zero_state import BUCKETS
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, generality, plain, safely_off_whole, shown
-from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
+from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Random, Worked, one_verdict, shown, table
+from course_grader.judging.random_inputs import draw_rows, generality, plain, safely_off_whole
 from course_lib.estimate.memory import CONVENTIONS
 from course_lib.estimate.units import BILLION, GB
 
@@ -36,7 +35,7 @@ def _clear(row: tuple[Any, ...]) -> bool:
     return abs(memory - whole) > 1e-3 * memory and safely_off_whole(ranks)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     own = {name: params[name] for name in BUCKETS}
     p, n, m = params["params"], params["ranks"], params["memory"]
     sizes, counts = (1e9, 3e9, 7e9, 13e9, 34e9, 70e9, 180e9, 405e9), (1, 2, 3, 7, 48, 640, 24_576)

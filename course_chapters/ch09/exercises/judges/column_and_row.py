@@ -1,4 +1,3 @@
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -6,15 +5,15 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch09.exercises.probes import WEIGHED
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, hidden, judged, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Weighed, Worked, Wrong, judged
+from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import coin_of, same, same_data, tensor_fault
 
 SHARDS = ("column", "row")
 right = Worked("column-and-row")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
     def cut(share: str, which: int, rank: int, *sizes: Any, make: Callable[..., Case] = hidden) -> Case:
@@ -61,7 +60,7 @@ def _view_fault(nbytes: float | None, piece: Tensor, weight: Tensor) -> Fault | 
     return "a-view", f"The piece has {own:,} bytes and {kept}"
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """96 weights of 2 MB, one at a time, 64 pieces each: copies hold 1.5 weights and what a cut makes of one; views
     keep 48 alive."""
     ranks, rank, large_sizes = 64, rng.randrange(64), (704, 768)

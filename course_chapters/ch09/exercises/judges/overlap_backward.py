@@ -1,18 +1,16 @@
-import random
-
 from course_chapters.ch09.exercises.judges.regions import Result, over_ranks, ring_bytes, touched, traffic, within
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, first, judged
-from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging import Fault, Judging, Params, Random, Worked, describe, first, hidden, judged, shown, under
 from course_grader.judging.ranks import LATE, STREAM_LATE, PerRank
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 from course_grader.judging.traffic import Meter
+from course_grader.records import Case, Outcome, Verdict
 from course_lib.cluster import Topology
 
 LINK = Topology().levels[0]
 right = Worked("overlap-backward")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(n: int, seconds: float, hidden: int = 12, out: int = 6, tokens: int = params["tokens"]) -> PerRank:

@@ -1,10 +1,9 @@
-import random
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, describe, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, hidden, judged, shown
+from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("verify-plan")
 
@@ -34,7 +33,7 @@ def _cut(shape: Shape, style: str | None, ranks: int) -> Shape:
     return {"column": (rows // ranks, columns), "row": (rows, columns // ranks), None: (rows, columns)}[style]
 
 
-def _model(rng: random.Random, layers: int, ranks: int, fault: str) -> Row:
+def _model(rng: Random, layers: int, ranks: int, fault: str) -> Row:
     """A model with one kind of fault: "misspelt", "nothing" and "depth" change the plan, the others what is held."""
     cut = {part: ("column", "row")[side] for part, (side, _, _) in PARTS.items() if side is not None}
     plan = {f"layers.*.{part}": style for part, style in cut.items()} | {"head": "column"}
@@ -69,7 +68,7 @@ def _model(rng: random.Random, layers: int, ranks: int, fault: str) -> Row:
     return renamed, whole, held, ranks
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     layers, ranks = params["layers"], params["ranks"]
 
     def rows(*faults: str, n: int = ranks, depth: int = layers, times: int = 1) -> list[Row]:

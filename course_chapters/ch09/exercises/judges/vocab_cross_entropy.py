@@ -1,4 +1,3 @@
-import random
 from typing import Any
 
 import torch
@@ -6,15 +5,15 @@ import torch
 from course_chapters.ch09.exercises.judges import regions
 from course_chapters.ch09.exercises.judges.regions import Result
 from course_chapters.ch09.exercises.probes import LARGE_LOSS, MEASURED, WEIGHED
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Weighed, Worked, is_number, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, hidden, is_number, judged, shown
 from course_grader.judging.tensors import close, coin_of, normal
 from course_grader.judging.traffic import Meter
+from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("vocab-cross-entropy")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, vocab = coin_of(rng), params["vocab"]
 
     def data(n: int, *shape: int, dtype: Any = torch.float32, scale: float = 1.0, by: float = 0, wish: str = "") -> Any:
@@ -79,7 +78,7 @@ def _memory(case: Case, results: Any) -> Fault | None:
     )
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """Logits of 4.2 MB on each of four ranks: eight times that are enough, as in the counted case; a row for every word
     takes eleven."""
     coin, ranks, tokens, width, repeats = coin_of(rng), 4, 64, 256, 64  # columns are repeated

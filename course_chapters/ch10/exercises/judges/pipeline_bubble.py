@@ -1,6 +1,5 @@
-import random
-
-from course_grader.judging import EXACT, Case, Column, Judging, Params, Worked, hidden, one_verdict, shown, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Worked, one_verdict, table
+from course_grader.judging.cases import hidden, shown
 from course_lib.estimate.units import count_text
 
 right = Worked("pipeline-bubble")
@@ -14,7 +13,7 @@ def _limit(stages: int, most: float) -> str:
     return f"at most {most:g} on {count_text(stages, 'stage')}"
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     p, m, most = params["stages"], params["microbatches"], params["most"]
     cases = [
         shown(_sizes(p, m), "values:bubble", 0, [(p, m)]),

@@ -1,12 +1,10 @@
-import random
-
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, each_changed, generality, shown, unseen
-from course_grader.judging.per_row import CLOSE, Column, shares, table
+from course_grader.judging import CLOSE, Case, Column, Judging, Params, Random, Worked, shares, shown, table
+from course_grader.judging.random_inputs import draw_rows, each_changed, generality, unseen
 
 right = Worked("activation-shares")
 
 
-def _share_cases(params: Params, rng: random.Random) -> list[Case]:
+def _share_cases(params: Params, rng: Random) -> list[Case]:
     size, plain = (params["tokens"], params["hidden"]), "bytes"
     drawn = draw_rows(rng, 6, (2048, 4096, 8192), (1024, 4096, 6144), (2, 4, 8), (2, 4, 16), (True, False))
     edges = [(512, 768, 1, 1, True), (512, 768, 1, 1, False), (4096, 1024, 1, 8, False), (13, 640, 3, 5, True)]

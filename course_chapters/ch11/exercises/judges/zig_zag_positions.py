@@ -1,12 +1,11 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from course_chapters.ch11.exercises.judges.shared import once
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
-from course_grader.judging.per_row import FINE, Column
+from course_grader.judging import FINE, Column, Fault, Judging, Params, Random, Worked, Wrong, hidden, judged, shown
+from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("zig-zag-positions")
 RATIO = Column("imbalance", "times the mean", want=right[1], words=lambda parts: f"parts {parts}", rel=FINE)
@@ -14,7 +13,7 @@ RATIO = Column("imbalance", "times the mean", want=right[1], words=lambda parts:
 Parts = list[list[int]]
 
 
-def _layout_cases(params: Params, rng: random.Random) -> list[Case]:
+def _layout_cases(params: Params, rng: Random) -> list[Case]:
     def some(ranks: int) -> tuple[int, int]:
         return (rng.randrange(2, 5) * 2 * ranks, ranks)
 

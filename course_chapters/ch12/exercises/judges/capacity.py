@@ -1,19 +1,18 @@
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch12.exercises.probes import CHANGED
-from course_grader.judging import EXACT, Case, Column, Fault, Judging, Outcome, Params, Verdict, Worked, judged, table
-from course_grader.judging.mistakes import first_of
+from course_grader.judging import EXACT, Column, Fault, Judging, Params, Random, Worked, first_of, judged, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, plain
 from course_grader.judging.tensors import coin_of, kind_fault
+from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("capacity")
 
 
-def _capacity_cases(params: Params, rng: random.Random) -> list[Case]:
+def _capacity_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(tokens: int, k: int, experts: int, capacity: int, skew: float = 1.0, tie: bool = False) -> tuple[Any, ...]:

@@ -1,4 +1,3 @@
-import random
 from typing import Any
 
 import torch
@@ -6,15 +5,15 @@ from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import ids_fault, top
 from course_chapters.ch12.exercises.probes import CHANGED
-from course_grader.judging import EXACT, Case, Column, Fault, Judging, Outcome, Params, Verdict, Worked, judged, table
-from course_grader.judging.mistakes import first_of
+from course_grader.judging import EXACT, Column, Fault, Judging, Params, Random, Worked, first_of, judged, table
 from course_grader.judging.random_inputs import each_changed, generality, plain
 from course_grader.judging.tensors import coin_of, kind_fault
+from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("node-limited")
 
 
-def _node_cases(params: Params, rng: random.Random) -> list[Case]:
+def _node_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def scores(tokens: int, experts: int) -> Tensor:

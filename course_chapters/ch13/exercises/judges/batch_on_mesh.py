@@ -1,8 +1,6 @@
-import random
-
 from course_chapters.ch13.exercises.batch_on_mesh import RUNS
-from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, each_changed, hidden, judged, shown
-from course_grader.judging.per_row import EXACT, Column
+from course_grader.judging import EXACT, Column, Judging, Params, Random, Worked, each_changed, hidden, judged, shown
+from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import count_text
 
 right = Worked("batch-on-mesh")
@@ -35,7 +33,7 @@ TOKENS_HELD = Column(
 )
 
 
-def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
+def _batch_cases(params: Params, rng: Random) -> list[Case]:
     def shape() -> tuple[int, int, int, int]:
         return (
             rng.choice((1, 2, 3, 4, 8)),

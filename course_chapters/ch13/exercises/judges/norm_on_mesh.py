@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,8 +6,8 @@ import torch
 
 from course_chapters.ch13.exercises.judges.shared import refused
 from course_grader.exercises.result_schema import Number
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, hidden, judged, near, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, judged, near
+from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import too_few_bytes
 
@@ -17,7 +16,7 @@ right, coordinates = Worked("norm-on-mesh"), Worked("mesh-coordinates")[0]
 
 
 def _pieces(
-    rng: random.Random, coin: torch.Generator, sizes: Mapping[str, int], specs: Sequence[Spec], dtype: torch.dtype
+    rng: Random, coin: torch.Generator, sizes: Mapping[str, int], specs: Sequence[Spec], dtype: torch.dtype
 ) -> list[object]:
     """Each rank's list of (piece, axes): a gradient is cut along its first dimension, the last pieces shorter or
     empty."""
@@ -44,7 +43,7 @@ def _on_stages(held: list[Any], sizes: Mapping[str, int], coin: torch.Generator)
     return held
 
 
-def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
+def _norm_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def case(

@@ -1,10 +1,9 @@
-import random
-
 import torch
 
 from course_chapters.ch13.exercises.judges.shared import refused
 from course_grader.exercises.result_schema import Tensor, TupleOf
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, judged
+from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import coin_of, not_like
 from course_grader.judging.traffic import too_few_bytes
 from course_lib.estimate.units import count_text
@@ -26,7 +25,7 @@ def _mesh_case(
     return (shown if see else hidden)(name or f"{count_text(ranks, 'rank')}, tp_size {tp}", share, tp, per_rank=own)
 
 
-def _mesh_cases(params: Params, rng: random.Random) -> list[Case]:
+def _mesh_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
     wide = [(10, 2), (8, 4), (6, 3), (6, 2)]
     return [

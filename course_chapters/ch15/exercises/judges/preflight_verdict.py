@@ -1,13 +1,12 @@
 import copy
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from course_chapters.ch15.exercises.preflight_verdict import CARD, LINES, RUNS, WORDS, limits_of
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Word, Worked, Wrong, first, verdict
-from course_grader.judging.random_inputs import generality
+from course_grader.judging import Fault, Judging, Params, Random, Word, Worked, Wrong, first, generality, verdict
+from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 
 SLOWING = (0x8, 0x20, 0x40, 0x80)
@@ -21,7 +20,7 @@ Row = tuple[Machine, int, Limits]  # the machine, GPUs of a tensor-parallel grou
 right = Worked("preflight-verdict")
 
 
-def sound(rng: random.Random, limits: Limits, ranks: int = 8, links: str = "NV18") -> Machine:
+def sound(rng: Random, limits: Limits, ranks: int = 8, links: str = "NV18") -> Machine:
     """A machine without a fault: its GPUs are idle or busy, and as fast as such GPUs are."""
     sheet = facts.device("H100 SXM")
     printed, busy = float(sheet.bandwidth), rng.random() < 0.5
@@ -39,14 +38,14 @@ def sound(rng: random.Random, limits: Limits, ranks: int = 8, links: str = "NV18
     return machine | all_reduce(machine, limits, rng, 1.2, 1.5)
 
 
-def all_reduce(machine: Machine, limits: Limits, rng: random.Random, low: float, high: float) -> Machine:
+def all_reduce(machine: Machine, limits: Limits, rng: Random, low: float, high: float) -> Machine:
     """An all-reduce at a share of the bandwidth that is just healthy."""
     ranks, nbytes = len(machine["topology"]), rng.choice((2**28, 2**30, 2**32))
     bus = machine["printed_link"] * limits["all-reduce"][0] * rng.uniform(low, high)
     return {"all_reduce": {"nbytes": nbytes, "seconds": 2 * (ranks - 1) / ranks * nbytes / bus}}
 
 
-def _cut(machine: Machine, tp: int, rng: random.Random, inside: bool) -> Machine:
+def _cut(machine: Machine, tp: int, rng: Random, inside: bool) -> Machine:
     """One pair of a group, or all pairs across groups, without NVLink; not neighbors where others exist."""
     word, links = rng.choice(("SYS", "NODE", "PHB", "PXB", "PIX")), copy.deepcopy(machine["topology"])
     pairs = [(a, b) for a in range(len(links)) for b in range(a) if (a // tp == b // tp) == inside]
@@ -56,7 +55,7 @@ def _cut(machine: Machine, tp: int, rng: random.Random, inside: bool) -> Machine
     return {"topology": links}
 
 
-def faults(machine: Machine, tp: int, limits: Limits, rng: random.Random) -> dict[str, Machine]:
+def faults(machine: Machine, tp: int, limits: Limits, rng: Random) -> dict[str, Machine]:
     place = rng.randrange(len(machine["topology"]))
 
     def one(key: str, value: Any) -> Machine:
@@ -90,17 +89,17 @@ def faults(machine: Machine, tp: int, limits: Limits, rng: random.Random) -> dic
 
 
 SHOWN: Limits = CARD.params["limits"]
-FAULTS = tuple(faults(sound(random.Random(0), SHOWN), 2, SHOWN, random.Random(0)))
+FAULTS = tuple(faults(sound(Random(0), SHOWN), 2, SHOWN, Random(0)))
 
 
-def machine(names: Sequence[str], rng: random.Random, tp: int, limits: Limits, ranks: int = 8) -> Row:
+def machine(names: Sequence[str], rng: Random, tp: int, limits: Limits, ranks: int = 8) -> Row:
     made = sound(rng, limits, ranks)
     for name in names:
         made |= faults(made, tp, limits, rng)[name]
     return made, tp, limits
 
 
-def _one_by_one(limits: Limits, rng: random.Random) -> list[Row]:
+def _one_by_one(limits: Limits, rng: Random) -> list[Row]:
     """Every version that may differ, every reason of a clock, other NVLinks, values on both sides of their limits and
     at them."""
     changes: list[Machine] = []
@@ -116,12 +115,12 @@ def _one_by_one(limits: Limits, rng: random.Random) -> list[Row]:
     return [(each, 2, limits) for each in (*made, sound(rng, limits, links="NV12"), sound(rng, limits, links="NV6"))]
 
 
-def _limits(rng: random.Random) -> Limits:
+def _limits(rng: Random) -> Limits:
     limits = limits_of(rng.choice((0.5, 0.55, 0.6)), rng.choice((0.45, 0.5, 0.6)), 2e9, 8192)
     return limits | {"shared memory": (2e9, 1e8), "open files": (8192, 1024)}
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     tp, limits = params["tp"], params["limits"]
     shown = [machine(names, rng, tp, limits) for names in ((), *[(name,) for name in FAULTS])]
     unseen = []

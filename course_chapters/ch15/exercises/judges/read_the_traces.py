@@ -1,15 +1,14 @@
 import math
-import random
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from course_chapters.ch15.exercises.judges import trainings
 from course_chapters.ch15.exercises.judges.trainings import RESUMED, SEEDS, TRACES, shipped
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, describe, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, hidden, judged, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
 from course_grader.judging.random_inputs import generality
+from course_grader.records import Case, Outcome, Verdict
 
 KNOWN = ("sound", "bad batch", "warm-up again", "always clipped")
 SHOWN = ("sound", "warm-up again", "one step back", "twice a step")
@@ -34,7 +33,7 @@ def _one_norm(trace: Trace, place: int, norm: float) -> Trace:
     return trace | {"norms": [norm if step == place else each for step, each in enumerate(trace["norms"])]}
 
 
-def moved_traces(kept: Callable[[str], Trace], rng: random.Random) -> list[tuple[Trace, str]]:
+def moved_traces(kept: Callable[[str], Trace], rng: Random) -> list[tuple[Trace, str]]:
     """Traces made of shipped ones: two faults at once, and norms close to the limit of a word."""
     sound, bad, wrong = kept("sound"), kept("bad batch"), kept(rng.choice(("twice a step", "warm-up again")))
     norms = sound["norms"]
@@ -94,7 +93,7 @@ def trace_of(fault: str, seed: int) -> Trace:
     return shipped()["traces"][f"{fault}/{seed}"] | known
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     pool, others = params["pool"], [seed for seed in SEEDS if seed != params["pool"]]
 
     def rates(seed: int, faults: Sequence[str]) -> list[tuple[list[float], list[float]]]:

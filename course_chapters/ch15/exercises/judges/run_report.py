@@ -1,14 +1,13 @@
 import copy
 import math
-import random
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from course_grader.exercises.values import quoted
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, first, verdict
-from course_grader.judging.cases import hidden
+from course_grader.judging import Fault, Judging, Params, Random, Worked, describe, first, hidden, verdict
+from course_grader.records import Case, Outcome, Verdict
 from course_runs import evidence
 from course_runs.reading import recorded
 
@@ -161,7 +160,7 @@ def made_up(name: str, step: float, said: float | None, memory: float, layout: s
     return evidence.sealed(content | {"notes": [name]})
 
 
-def _drawn(rng: random.Random, **ratios: float | None) -> dict[str, Any]:
+def _drawn(rng: Random, **ratios: float | None) -> dict[str, Any]:
     """Files of these names, each with this ratio of measured and predicted seconds, or one drawn."""
     found = {}
     for name, ratio in ratios.items():
@@ -171,7 +170,7 @@ def _drawn(rng: random.Random, **ratios: float | None) -> dict[str, Any]:
     return found
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     shown = {f"cpu4/{name}": recorded(f"cpu4/{name}") for name in params["shown"].split(", ")}
     other = {f"cpu2/{name}": recorded(f"cpu2/{name}") for name in ("fsdp", "tp", "ddp")}
     changed = _drawn(rng, monday=None, tuesday=None, wednesday=None)

@@ -1,12 +1,10 @@
-import random
-
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, each_changed, generality, plain, shown
-from course_grader.judging.per_row import EXACT, Column, shares, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Worked, shares, shown, table
+from course_grader.judging.random_inputs import draw_rows, each_changed, generality, plain
 
 right = Worked("kv-cache-bytes")
 
 
-def _byte_cases(params: Params, rng: random.Random) -> list[Case]:
+def _byte_cases(params: Params, rng: Random) -> list[Case]:
     kv = draw_rows(rng, 6, range(4, 90), (32, 48, 64), (1, 2, 4, 8, 16), (64, 96, 128), (2, 1, 0.5), range(100, 9000))
     windows = (12, 24, 36, 48), (2, 3, 4, 6), (1, 4, 8), (64, 128), (2, 1, 0.5), range(3000, 9000), range(128, 2900)
     window = draw_rows(rng, 6, *windows)

@@ -1,8 +1,6 @@
-import random
-
 from course_chapters.ch16.exercises.judges.shared import Row
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, each_changed, generality, plain, shown
-from course_grader.judging.per_row import EXACT, FINE, Column, shares, table
+from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Random, Worked, shares, shown, table
+from course_grader.judging.random_inputs import draw_rows, each_changed, generality, plain
 
 right = Worked("latency-budget")
 
@@ -11,7 +9,7 @@ def _words(chunk: int, prompt: int, batch: int, *_: int) -> str:
     return f"{prompt:,} tokens in chunks of {chunk:,} with {batch} other requests"
 
 
-def _chunk_cases(params: Params, rng: random.Random) -> list[Case]:
+def _chunk_cases(params: Params, rng: Random) -> list[Case]:
     def spoken(count: int) -> list[Row]:
         return draw_rows(rng, count, range(50, 700), range(800, 5000), range(64), range(4000, 30000), range(20, 90))
 

@@ -1,7 +1,6 @@
-import random
-
 from course_chapters.ch17.exercises.first_remedy import REMEDIES
-from course_grader.judging import Case, Judging, Params, Word, Worked, each_changed, hidden, one_verdict, shown, table
+from course_grader.judging import Case, Judging, Params, Random, Word, Worked, each_changed, one_verdict, table
+from course_grader.judging.cases import hidden, shown
 from course_lib.estimate.units import BILLION, GB
 
 Run = tuple[int, int, int, int, int, int]  # parameters, gpus, sequences, activations, inputs, memory
@@ -24,7 +23,7 @@ REMEDY = Word(
 )
 
 
-def drawn(rng: random.Random, at: int, edge: int | None = None) -> Run:
+def drawn(rng: Random, at: int, edge: int | None = None) -> Run:
     """A run that remedy `at` makes fit and the one before does not; with `edge`, by so many bytes."""
     while True:
         parameters, gpus = rng.randrange(2, 60) * 512 * 10**6, rng.choice((2, 8, 32, 64))
@@ -41,7 +40,7 @@ def drawn(rng: random.Random, at: int, edge: int | None = None) -> Run:
         return *run, int(held[at] + rng.uniform(0.1, 0.9) * (above - held[at]))
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     billions, gpus, sequences = (params[name] for name in ("billions", "gpus", "sequences"))
     base = billions * 10**9, gpus, sequences, 24 * 10**9, 2 * 10**9
     example = [(*base, int(held * 1.01)) for held in totals(*base)[1:4]]

@@ -1,9 +1,8 @@
-import random
 from typing import Any
 
 from course_chapters.ch17.exercises.parallelism_table import STRATEGIES
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
-from course_grader.judging.per_row import Breakdown
+from course_grader.judging import Breakdown, Fault, Judging, Params, Random, Worked, Wrong, hidden, judged, shown
+from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import BILLION, GB
 
 right = Worked("parallelism-table")
@@ -46,7 +45,7 @@ def _fewest_fault(case: Case, values: list[Any]) -> Fault | None:
     return None
 
 
-def _model(rng: random.Random, **given: Any) -> dict[str, float]:
+def _model(rng: Random, **given: Any) -> dict[str, float]:
     hidden_size = rng.choice((2048, 4096, 6144, 8192))
     return {
         "parameters": rng.randint(1, 120) * BILLION,
@@ -57,7 +56,7 @@ def _model(rng: random.Random, **given: Any) -> dict[str, float]:
     } | given
 
 
-def telling(rng: random.Random, want: str) -> tuple[object, ...]:
+def telling(rng: Random, want: str) -> tuple[object, ...]:
     """A row on which one strategy is best by 5 %, or where `want` is empty none fits."""
     while True:
         model, ranks = _model(rng), rng.choice((2, 4, 6, 8, 32))
@@ -69,7 +68,7 @@ def telling(rng: random.Random, want: str) -> tuple[object, ...]:
             return model, ranks, memory
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     example = {"parameters": 8 * BILLION, "layers": 32, "hidden": 4096, "kv": 1024, "tokens": 2**17}
     others = [(_model(rng), rng.choice((2, 3, 4, 6, 8, 64))) for _ in range(6)]
     alone = [(_model(rng), 1), (_model(rng, kv=1, layers=1), 2), (_model(rng, tokens=1), 1024)]

@@ -1,17 +1,16 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, describe, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, hidden, judged, shown
 from course_grader.judging.per_row import EXACT, Column
+from course_grader.records import Case, Outcome, Verdict
 
 Ops = Sequence[tuple[str, str, Sequence[str]]]
 Chain = tuple[Ops, dict[str, int], list[str], int]  # operations, bytes, what is kept, most inputs
 right = Worked("fuse-or-not")
 
 
-def _chain(rng: random.Random, count: int, most: int) -> Chain:
+def _chain(rng: Random, count: int, most: int) -> Chain:
     """Operations that take a recent result and others, most of them pointwise, with a few matmuls and reductions."""
     ops: list[tuple[str, str, list[str]]] = []
     sizes = {f"x{at}": 8 * rng.randrange(1, 9) for at in range(4)}
@@ -30,7 +29,7 @@ def _row(sizes: str, keep: str, most: int, *ops: str) -> Chain:
     return [(op.split()[0], op.split()[1], op.split()[2:]) for op in ops], weights, keep.split(), most
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     count, most = params["count"], params["most"]
     known = [_chain(rng, count, most) for _ in range(2)]
     late = _row("a=8 b=8 c=8 d=8 t=8 u=64 v=8", "v", 3, "t pointwise a d", "u pointwise t b", "v pointwise u c")

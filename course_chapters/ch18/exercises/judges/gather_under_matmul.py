@@ -1,7 +1,5 @@
-import random
-
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, hidden, judged, shown, under
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, judged
+from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.ranks import LATE, STREAM_LATE, PerRank, moved_early
 from course_grader.judging.tensors import coin_of, nbytes, normal, tensor_fault
 from course_grader.judging.traffic import Meter, too_few_bytes
@@ -11,7 +9,7 @@ LINK = Topology().levels[0]
 right = Worked("gather-under-matmul")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(n: int, seconds: float, rows: int = params["rows"], inner: int = 5, out: int = 3) -> PerRank:

@@ -1,7 +1,5 @@
-import random
-
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, generality, logarithmic, shown, unseen
-from course_grader.judging.per_row import Column, shares, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, shares, shown, table
+from course_grader.judging.random_inputs import draw_rows, generality, logarithmic, unseen
 
 right = Worked("pieces-under-matmul")
 Row = tuple[int, float, float, float, float, int]  # ranks, product, transfer, latency and launch in s, pieces or most
@@ -14,7 +12,7 @@ def _clear(row: Row) -> bool:
     return len(times) < 2 or times[1] > times[0] * (1 + 1e-6)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     ranks = params["ranks"]
 
     def drawn(count: int, last: tuple[int, ...], *counts: int) -> list[Row]:

@@ -1,4 +1,3 @@
-import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -6,9 +5,9 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch18.exercises.repair_replay import STEPS
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Random, Worked, describe, first, hidden, judged, shown
 from course_grader.judging.tensors import same_tensors, tensor_fault
+from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("repair-replay")
 
@@ -17,7 +16,7 @@ def _key(batch: Mapping[str, Tensor]) -> tuple[tuple[Any, ...], ...]:
     return tuple(sorted((name, str(each.shape), str(each.dtype)) for name, each in batch.items()))
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = torch.Generator().manual_seed(rng.randrange(2**31))
 
     def batch(*names: str, rows: int = params["rows"], dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:

@@ -1,14 +1,12 @@
-import random
-
 from course_chapters.ch18.published import LIMITS
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, log_uniform, one_apart, plain, shown, unseen
-from course_grader.judging.per_row import EXACT, Column, Word, shares, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Word, Worked, shares, shown, table
+from course_grader.judging.random_inputs import draw_rows, log_uniform, one_apart, plain, unseen
 from course_lib.estimate.units import bytes_text, duration_text, flops_text
 
 right = Worked("which-limit")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     rates = params["flops"], params["bandwidth"], 1e-6 * params["microseconds"]
     shapes = [(64, 1024, 1024), (1, 8192, 8192), (8192, 8192, 8192), (512, 4096, 4096)]
     narrow = [(k, n, 2, *rates) for k, n in ((1024, 1024), (4096, 512), (512, 512))]

@@ -1,13 +1,12 @@
-import random
-
-from course_grader.judging import Case, Judging, Params, Worked, draw_rows, each_changed, generality, plain, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, each_changed, generality, plain
+from course_grader.judging.cases import shown
 from course_grader.judging.per_row import EXACT, Column, Series, Word, shares, table
 
 right = Worked("lora-shards")
 CUTS = ("columns", "rows")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     sizes = (4096, 1024, 14336), (4096, 8192), (4, 8, 16, 64), (2, 4, 8)
     held = draw_rows(rng, 6, *sizes, CUTS) + each_changed((1024, 4096, 8, 2, "rows"), (512, 8192, 16, 4, "columns"))
     sent = draw_rows(rng, 6, *sizes, (2, 3, 16), CUTS)

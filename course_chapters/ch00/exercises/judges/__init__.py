@@ -1,1 +1,2 @@
-IMPORTS = """import torch"""
+IMPORTS = """import torch
+from course_lib import params"""

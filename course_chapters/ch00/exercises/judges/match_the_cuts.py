@@ -98,9 +98,6 @@ def matches():
 # ~ return { ==> return OrderedDict({
 # ~ } ==> })
 # %% right: any variant
-# - def matches():
-# + from course_lib import params
-# + def matches():
 # ~ return { ==> rows = {
 #       }
 # +     options = params("match-the-cuts").options

@@ -60,9 +60,6 @@ def open_first():
 # %% right: texts in a tuple
 # ~ [2, 8, 5, 10, 6, 14] ==> "02", "08", "05", "10", "06", "14"
 # %% right: any variant
-# - def open_first():
-# + from course_lib import params
-# + def open_first():
 # -     return [2, 8, 5, 10, 6, 14]
 # +     said = ("first optimizer step", "same optimizer state", "became NaN", "split between its layers", "hang",
 # ~~ "started again")

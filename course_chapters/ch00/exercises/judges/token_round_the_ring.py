@@ -150,7 +150,6 @@ def pass_token(comm, token):
 # ~ comm.send(seen, after) ==> comm.isend(seen, after).wait()
 # %% right: any variant
 # - def pass_token(comm, token):
-# + from course_lib import params
 # + step = params("token-round-the-ring").direction
 # + def pass_token(comm, token):
 # ~ (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size

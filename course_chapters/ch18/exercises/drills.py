@@ -1,6 +1,6 @@
 """One-line questions of chapter 18, with other numbers every time."""
 
-from course_grader.exercises.drilling import of_chapter, pick
+from course_grader.exercises import of_chapter, pick
 
 _drill = of_chapter("18")
 

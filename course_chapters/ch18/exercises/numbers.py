@@ -5,7 +5,6 @@ from functools import cache
 
 from course_chapters.ch18 import launch_film, plots
 from course_chapters.ch18.exercises import tile_numbers
-from course_chapters.ch18.fusion import fuse
 from course_chapters.ch18.kernels import Kernel, limit, record, timeline
 from course_chapters.ch18.published import measured, speedup
 from course_chapters.running_example import lab, opening, reading
@@ -55,7 +54,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # fusion
     "chain": lambda: str(len(_chain())),
     "chain_bytes": lambda: _large(_chain()),
-    "chain_fused": lambda: _large(fuse(_chain())),
     "rope_gain": lambda: number_text(speedup("rope eager", "rope compiled"), 2),
     # launches
     "queue_launch": lambda: duration_text(WORKED[0]),

@@ -1,8 +1,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import Anything, Card, Worth
 
 Named = dict[str, Any]  # tensors
 

@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import PerRank, Tensor
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, PerRank, Tensor, Worth
 
 WAYS = {
     "average": "the **mean** of the ranks' gradients, as DistributedDataParallel does",
@@ -30,9 +28,11 @@ together learn from the mean over **all tokens that the assistant wrote**. Write
     ),
     answers=("weights",),
     allowed="torch and every operation of `comm`.",
-    hides=functions("course_lib.parallel.data.token_weighting", "loss_scale", "totals", "mean_metrics")
-    + functions("course_lib.model.packing", "next_token_targets")
-    + functions("course_chapters.ch19.sft", "pack", "targets_in"),
+    hides=(
+        "course_lib.parallel.data.token_weighting:loss_scale, totals, mean_metrics",
+        "course_lib.model.packing:next_token_targets",
+        "course_chapters.ch19.sft:pack, targets_in",
+    ),
     params={"way": "average", "rule": WAYS["average"], "room": 12},
     vary=lambda draw: {"way": "sum", "rule": WAYS["sum"], "room": draw.choice((10, 14, 16))},
     structural="way",

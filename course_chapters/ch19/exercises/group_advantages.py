@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 
 KINDS = {
     "scaled": "the reward minus the mean of its question's rewards, over their standard deviation (over n; the cell "
@@ -30,10 +27,9 @@ For example, rewards of {{first}}, 0, 1 and {{first}} to questions 7, 7, 3 and 7
     ),
     answers=("advantages", "useful"),
     allowed="the standard library; the library's function is switched off.",
-    hides=functions("course_chapters.ch19.policy", "advantages"),
+    hides=("course_chapters.ch19.policy:advantages",),
     params={"kind": "scaled", "rule": KINDS["scaled"], "first": 1},
     vary=lambda draw: {"kind": "centered", "rule": KINDS["centered"], "first": draw.choice((2, 3, 5))},
     structural="kind",
-    probe=rows,
     returns=Rows(ListOf(Number("an advantage")), ListOf(Number("a question", whole=True))),
 )

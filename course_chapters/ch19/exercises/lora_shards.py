@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows, Word
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, ListOf, Number, Rows, Word, Worth
 
 CARD = Card(
     title="Thin matrices on many ranks",
@@ -30,9 +27,8 @@ nothing extra.
     ),
     answers=("held", "partial", "step_bytes", "fsdp_share"),
     allowed="plain Python; the library's sums are switched off.",
-    hides=functions("course_chapters.ch19.lora", "fsdp_bytes", "tp_extra_bytes", "adapter_params"),
+    hides=("course_chapters.ch19.lora:fsdp_bytes, tp_extra_bytes, adapter_params",),
     params={"width": 4},
     vary=lambda draw: {"width": draw.choice((2, 8))},
-    probe=rows,
     returns=Rows(ListOf(Number("numbers")), Word(("a", "b")), Number("bytes"), Number("a ratio")),
 )

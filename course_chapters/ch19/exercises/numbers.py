@@ -40,7 +40,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "recorded_writing": lambda: percent_text(recorded("measured", "writing_share"), 2),
     "lora_rank": lambda: str(RANK),
     "lora_whole": lambda: bytes_text(WHOLE),
-    "lora_thin": lambda: bytes_text(THIN),
     "lora_fsdp_share": lambda: percent_text(_fsdp_share(), 2),
     "lora_fewer": lambda: f"{facts.claim('lora-fewer').value:,.0f}",
     "r1_outputs": lambda: f"{facts.claim('r1-outputs').value:,.0f}",

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows, TupleOf
+from course_grader.exercises import Card, Number, Rows, TupleOf, Worth
 
 TRAINS: Mapping[str, str] = {
     "elsewhere": "The trainer has GPUs of its own: while it trains, these GPUs are idle.",
@@ -34,7 +32,6 @@ Without a rollout no GPU waits: for an empty list return 0, and (0, 0).""",
     params={"trains": "elsewhere", "means": TRAINS["elsewhere"]},
     vary=lambda draw: {"trains": "here", "means": TRAINS["here"]},
     structural="trains",
-    probe=rows,
     returns=Rows(
         Number("a fraction of one"), TupleOf({"seconds": Number("seconds"), "tokens": Number("tokens", whole=True)})
     ),

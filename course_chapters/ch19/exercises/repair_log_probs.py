@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Tensor, TupleOf
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, Tensor, TupleOf, Worth
 
 GIVEN = """```python
 def answer_log_probs(logits, tokens, first, length, temperature):
@@ -38,8 +36,7 @@ Shown: temperature {{{{temperature}}}}.""",
     ),
     answers=("answer_log_probs",),
     allowed="torch.",
-    hides=functions("course_chapters.ch19.policy", "token_log_probs")
-    + functions("course_chapters.ch19.adding", "answer_log_probs"),
+    hides=("course_chapters.ch19.policy:token_log_probs", "course_chapters.ch19.adding:answer_log_probs"),
     params={"temperature": 0.6},
     vary=lambda draw: {"temperature": draw.choice((0.5, 0.7, 0.8))},
     returns=TupleOf({"log_probs": Tensor(), "mask": Tensor()}),

@@ -1,7 +1,5 @@
 from course_chapters.ch19.exercises.systems_probes import repaired_cache
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import Anything, Card, Worth, pick
 
 _SERVER = """```python
 def update_weights(server, weights, version):

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch19.exercises.systems_probes import synced
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, PerRank
+from course_grader.exercises import Anything, Card, DictOf, PerRank, Worth
 
 SERVES: Mapping[str, str] = {
     "in turn": "in turn: of n copies, generator g gets its part from copy g mod n",

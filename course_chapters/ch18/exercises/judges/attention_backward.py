@@ -1,18 +1,14 @@
-import random
-
 from torch import Tensor
 
 from course_chapters.ch18.exercises.judges.tiles import held_fault, results_fault, traffic_fault
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, normal
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("attention-backward")
 MEMORY = (24, 8, 4)  # rows, columns and width of the case in which the fast memory is looked at
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def given(tokens: int, width: int, size: float = 1.0) -> list[Tensor]:
@@ -54,18 +50,12 @@ out, which has one row of width numbers.""",
     pytorch="`aten::_scaled_dot_product_flash_attention_backward` takes the output and `logsumexp`, and no weights.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 power = params("attention-backward").power  # leave as is: scores are divided by width to this power
 
 
 def attention_backward(memory, rows, columns):
     """Fills "dq", "dk" and "dv". Budget: keys once, queries once for each tile of keys, no matrix of scores."""
-    ### BEGIN SOLUTION
     scale = memory.shape("q")[1] ** -power
     for queries in memory.tiles("q", rows):
         product = memory.load("grad", queries) * memory.load("out", queries)
@@ -83,8 +73,6 @@ def attention_backward(memory, rows, columns):
             memory.store("dq", dq + ds @ k, queries)
         memory.store("dk", dk, keys)
         memory.store("dv", dv, keys)
-    ### END SOLUTION
-
 # %% right: delta while the first tile of keys is here, and scores not in place
 power = params("attention-backward").power
 
@@ -107,7 +95,6 @@ def attention_backward(memory, rows, columns):
             dk, dv = dk + ds.T @ q * scale, dv + p.T @ grad
         memory.store("dk", dk, keys)
         memory.store("dv", dv, keys)
-
 # %% right: queries scaled, two tiles of scores in place
 # ~ q, grad = memory.load("q", queries), ==> q, grad = memory.load("q", queries) * scale,
 # ~ p = (q @ k.T).mul_(scale).sub_ ==> p = (q @ k.T).sub_

@@ -1,19 +1,15 @@
-import random
-
-from course_grader.judging import Fault, Judging, Params, Worked, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, judged
 from course_grader.judging.cases import hidden, shown, under
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import LATE, STREAM_LATE, PerRank, moved_early
 from course_grader.judging.tensors import coin_of, nbytes, normal, tensor_fault
 from course_grader.judging.traffic import Meter, too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.cluster import Topology
 
 LINK = Topology().levels[0]
 right = Worked("gather-under-matmul")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(n: int, seconds: float, rows: int = params["rows"], inner: int = 5, out: int = 3) -> PerRank:
@@ -97,15 +93,10 @@ changed.""",
     "in Megatron-LM it is `--tp-comm-overlap` with Transformer Engine.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib.cluster import P2POp
-
-
+ANSWERS = r'''from course_lib.cluster import P2POp
 # %% right: worked
 def gather_matmul(comm, matmul, x, weight):
     """All ranks' rows times this rank's weight. Budget: a ring's bytes, and its hops under the products."""
-    ### BEGIN SOLUTION
     rows, after, before = len(x), (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     out = x.new_empty(comm.size * rows, weight.shape[1])
     here = x
@@ -118,8 +109,6 @@ def gather_matmul(comm, matmul, x, weight):
             work.wait()
         here = coming
     return out
-    ### END SOLUTION
-
 # %% right: own rows straight to every rank
 def gather_matmul(comm, matmul, x, weight):
     n, rank = comm.size, comm.rank
@@ -134,13 +123,11 @@ def gather_matmul(comm, matmul, x, weight):
             work.wait()
         products[(rank - step) % n] = matmul(parts[(rank - step) % n], weight)
     return torch.cat([products[owner] for owner in range(n)])
-
 # %% right: the other way round
 # ~ (comm.rank + 1) % comm.size, (comm.rank - 1) ==> (comm.rank - 1) % comm.size, (comm.rank + 1)
 # ~ start, works, coming = (comm.rank - step) ==> start, works, coming = (comm.rank + step)
 # %% wrong: waits before it multiplies => cost nothing-hidden
 # -         out[start : start + rows] = matmul(here, weight)
-#           for work in works:
 #               work.wait()
 # +         out[start : start + rows] = matmul(here, weight)
 # %% wrong: gathers everything, then one product => cost nothing-hidden

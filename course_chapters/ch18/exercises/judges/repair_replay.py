@@ -1,4 +1,3 @@
-import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -6,8 +5,7 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch18.exercises.repair_replay import STEPS
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Random, Worked, describe, first, hidden, judged, shown
 from course_grader.judging.tensors import same_tensors, tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 
@@ -18,7 +16,7 @@ def _key(batch: Mapping[str, Tensor]) -> tuple[tuple[Any, ...], ...]:
     return tuple(sorted((name, str(each.shape), str(each.dtype)) for name, each in batch.items()))
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = torch.Generator().manual_seed(rng.randrange(2**31))
 
     def batch(*names: str, rows: int = params["rows"], dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
@@ -43,7 +41,6 @@ def _eager(case: Case) -> list[dict[str, Tensor]]:
 
 
 def _is_seen(seen: Any, count: int) -> bool:
-    """Whether this is what the probe saw of so many batches."""
     if type(seen) is not dict or {type(seen.get(name)) for name in ("captures", "steps")} != {int}:
         return False
     return all(type(seen.get(name)) is list and len(seen[name]) == count for name in ("found", "given")) and all(
@@ -97,7 +94,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def replayed(step, Graph):
     """A function that runs `step` on a batch by replaying a graph of it."""
-    ### BEGIN SOLUTION
     graphs = {}
 
     def run(batch: dict) -> dict:
@@ -115,8 +111,6 @@ def replayed(step, Graph):
         return {name: each.clone() for name, each in out.items()}
 
     return run
-    ### END SOLUTION
-
 # %% right: in two passes
 # ~ own = {name: each.clone() for ==> own = {name: each + 0 for
 # ~ out = dict(own) ==> out = {**own}

@@ -1,16 +1,12 @@
-import random
-
 from course_chapters.ch18.exercises.judges.tiles import held_fault, results_fault, traffic_fault
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, normal
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("tiled-attention")
 MEMORY = (24, 8, 4)  # rows, columns and width of the case in which the fast memory is looked at
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def far(name: str, share: str, tokens: int, width: int, rows: int, columns: int, size: float = 1.0) -> Case:
@@ -52,18 +48,12 @@ memory. The log-sum is all that the backward pass needs of it.""",
     "names the kernel.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 causal = params("tiled-attention").causal  # leave as is: whether a query sees only the keys up to its own place
 
 
 def tiled_attention(memory, rows, columns):
     """Fills "out" and "log_sum". Budget: q once, k and v once for each tile of queries, no score stored."""
-    ### BEGIN SOLUTION
     width = memory.shape("q")[1]
     for queries in memory.tiles("q", rows):
         q = memory.load("q", queries) / width**0.5
@@ -84,11 +74,8 @@ def tiled_attention(memory, rows, columns):
             largest = new
         memory.store("out", out / total, queries)
         memory.store("log_sum", largest + total.log(), queries)
-    ### END SOLUTION
-
 # %% right: a running log-sum, as when two partial results are merged
-# -         out, total = torch.zeros_like(q), torch.zeros(len(q), 1)
-# +         out = torch.zeros_like(q)
+# ~ out, total = torch.zeros_like(q), torch.zeros(len(q), 1) ==> out = torch.zeros_like(q)
 # -             new = torch.maximum(largest, s.amax(1, keepdim=True))
 # -             shrink = (largest - new).exp()
 # -             s.sub_(new).exp_()
@@ -96,10 +83,8 @@ def tiled_attention(memory, rows, columns):
 # -             out = out * shrink + s @ memory.load("v", keys)
 # +             new = torch.logaddexp(largest, s.logsumexp(1, keepdim=True))
 # +             out = out * (largest - new).exp() + (s - new).exp() @ memory.load("v", keys)
-# -         memory.store("out", out / total, queries)
-# -         memory.store("log_sum", largest + total.log(), queries)
-# +         memory.store("out", out, queries)
-# +         memory.store("log_sum", largest, queries)
+# ~ out / total ==> out
+# ~ largest + total.log() ==> largest
 # %% right: both factors of the width, tiles cut by hand
 # -     for queries in memory.tiles("q", rows):
 # +     tokens = memory.shape("q")[0]
@@ -120,10 +105,7 @@ def tiled_attention(memory, rows, columns):
 # ~ total = total * shrink + s ==> total = total + s
 # %% wrong: each tile has a softmax of its own => values
 # > this is the sum of one softmax for each tile; there is a single softmax over all keys.
-# -             total = total * shrink + s.sum(1, keepdim=True)
-# -             out = out * shrink + s @ memory.load("v", keys)
-# +             total = total * shrink + s.sum(1, keepdim=True)
-# +             out = out + s / s.sum(1, keepdim=True) @ memory.load("v", keys)
+# ~ * shrink + s @ ==> + s / s.sum(1, keepdim=True) @
 # ~ out / total ==> out
 # %% wrong: never divided => values
 # > the output is not divided by the sum of exp(score − largest).
@@ -161,7 +143,6 @@ def tiled_attention(memory, rows, columns):
         p = s.softmax(1)
         memory.store("out", sum(p[:, keys] @ memory.load("v", keys) for keys in seen), queries)
         memory.store("log_sum", s.logsumexp(1, keepdim=True), queries)
-
 # %% half: not yet the log-sum => 0
 # ~ largest + total.log() ==> total
 '''

@@ -3,14 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Worked
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Worked, Wrong
 from course_grader.judging.tensors import tensor_fault
-from course_grader.records import Case
 
 
 def results_fault(right: Worked, case: Case, got: Mapping[str, Any], names: Sequence[str]) -> Fault | None:
-    """The first result that differs from the worked answer's."""
     want = right.value(case)
     for name in names:
         if fault := tensor_fault(f'"{name}"', got[name], want[name]):

@@ -2,11 +2,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Fault, Judging, Params, Worked, each_changed, generality, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, Series, shares, table
-from course_grader.judging.random_inputs import each_changed, generality, plain, unseen
-from course_grader.records import Case
 
 right = Worked("bounded-staleness")
 Row = tuple[Any, ...]
@@ -63,17 +60,15 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="start",
-            unit="rollouts",
-            want=right[0],
+            "start",
+            "rollouts",
             words=lambda started, batch, version, bound: (
                 f"{started} started, batches of {batch}, version {version}, at most {bound} old"
             ),
             rel=EXACT,
         ),
         Series(
-            part="batch",
-            want=right[1],
+            "batch",
             words=lambda finished, batch, version, bound: (
                 f"{finished}, a batch of {batch}, version {version}, at most {bound} old"
             ),
@@ -81,6 +76,7 @@ JUDGING = Judging(
             apart=_apart,
             rel=EXACT,
         ),
+        right=right,
     ),
     why="""The rule for starts bounds the age of a rollout only if batches are made in the order of starts: then the
 trainer waits for the longest rollout. If batches are made of whatever has finished, a long rollout can be older than
@@ -89,29 +85,21 @@ the bound when its turn comes, and the second rule must leave it out or train on
     "`max_trajectory_age_steps` are this bound.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 counts = params("bounded-staleness").counts  # leave as is: the age of a rollout is that of its "first" or "last" token
 
 
 def may_start(started: int, batch: int, version: int, bound: int) -> int:
     """How many more rollouts may start now."""
-    ### BEGIN SOLUTION
     return max(0, (version + bound + 1) * batch - started)
-    ### END SOLUTION
 
 
 def next_batch(finished: list, batch: int, version: int, bound: int) -> list[int]:
     """Places in `finished` of the rollouts that are trained on now."""
-    ### BEGIN SOLUTION
     made = [first if counts == "first" else last for first, last in finished]
     young = [place for place, each in enumerate(made) if version - each <= bound]
     young.sort(key=lambda place: made[place])
     return sorted(young[:batch]) if len(young) >= batch else []
-    ### END SOLUTION
-
 # %% right: counted one by one
 # ~ return max(0, (version + bound + 1) * batch - started)
 # ~~ ==> return sum(n // batch - version <= bound for n in range(started, (version + bound + 2) * batch))

@@ -1,23 +1,20 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Judging, Params, Worked, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, judged
 from course_grader.judging.cases import hidden, ranks_text, shown, under
-from course_grader.judging.mistakes import Fault, Wrong
 from course_grader.judging.ranks import UNKIND
 from course_grader.judging.tensors import tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.model.packing import document_ids
 
 MOST = 64  # bytes of one number in any collective
 right = Worked("count-targets")
 
 
-def _pack(rng: random.Random, room: int, rows: int, share: float = 0.5) -> tuple[Tensor, Tensor]:
+def _pack(rng: Random, room: int, rows: int, share: float = 0.5) -> tuple[Tensor, Tensor]:
     """Rows of conversations with some padding, and which tokens the assistant wrote; a conversation can begin with
     one."""
     lengths, bins = list[int](), list[list[int]]()
@@ -30,7 +27,7 @@ def _pack(rng: random.Random, room: int, rows: int, share: float = 0.5) -> tuple
     return ids, learned.reshape(rows, room)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     room = params["room"]
 
     def ranks(*rows: int, share: Sequence[float] = (0.2, 0.9, 0.5, 0.7)) -> Any:
@@ -94,26 +91,18 @@ that number.""",
     "`TRL` masks with `assistant_only_loss=True`.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 way = params("count-targets").way  # leave as is: "average" or "sum", what is done with the ranks' gradients
 
 
 def weights(comm, ids, learned):
     """The weight of each position's loss, (rows, room), float32. Budget: one number."""
-    ### BEGIN SOLUTION
     counts = torch.zeros(ids.shape)
     counts[:, :-1] = (learned[:, 1:] & (ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).float()
     total = counts.sum(dtype=torch.float64).reshape(1)
     comm.all_reduce(total)
     factor = comm.size if way == "average" else 1
     return counts * (factor / max(total.item(), 1))
-    ### END SOLUTION
-
 # %% right: rolled, an integer count
 def weights(comm, ids, learned):
     nexts, room = ids.roll(-1, 1), ids.shape[1]
@@ -122,8 +111,6 @@ def weights(comm, ids, learned):
     comm.all_reduce(total)
     each = (comm.size if params("count-targets").way == "average" else 1) / total.item() if total.item() else 0.0
     return torch.where(has, each, 0.0)
-
-
 # %% wrong: each rank's own mean => values
 # > this divides by the rank's own number of tokens, so a token on a rank with few of them weighs more.
 # -     comm.all_reduce(total)

@@ -1,12 +1,7 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import Series, shares, table
-from course_grader.judging.random_inputs import generality, plain
-from course_grader.records import Case
+from course_grader.judging import Case, Judging, Params, Random, Series, Worked, generality, plain, shares, shown, table
 
 right = Worked("group-advantages")
 
@@ -15,7 +10,7 @@ def _words(rewards: Sequence[float], questions: Sequence[int]) -> str:
     return f"{len(rewards)} answers to {len(set(questions))} questions"
 
 
-def _mixed(rng: random.Random, sizes: Sequence[int], values: Sequence[float]) -> tuple[Any, ...]:
+def _mixed(rng: Random, sizes: Sequence[int], values: Sequence[float]) -> tuple[Any, ...]:
     """Answers in a random order, with numbers of questions that do not count from 0."""
     names = rng.sample(range(3, 90), len(sizes))
     owners = [name for name, size in zip(names, sizes, strict=True) for _ in range(size)]
@@ -23,7 +18,7 @@ def _mixed(rng: random.Random, sizes: Sequence[int], values: Sequence[float]) ->
     return [rng.choice(values) for _ in owners], owners
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     first = [(params["first"], 0, 1, params["first"]), (7, 7, 3, 7)]
     example = (list(map(float, first[0])), list(first[1]))
     equal = ([1.0, 1.0, 1.0, 0.0, 0.5, 0.0], [5, 5, 5, 2, 2, 2])
@@ -51,8 +46,9 @@ JUDGING = Judging(
     shares=shares(advantages=(0.4, 0.2), useful=(0.2, 0.2)),
     cases=_cases,
     verdicts=table(
-        Series(part="advantages", want=right[0], words=_words, each="answer", rel=1e-6),
-        Series(part="useful", want=right[1], words=_words, each="place"),
+        Series("advantages", words=_words, each="answer", rel=1e-6),
+        Series("useful", words=_words, each="place"),
+        right=right,
     ),
     why="""The mean over a group is an estimate of the question's value that needs no critic. An answer is worth what it
 has above that mean. If all answers are right or all are wrong, the group says nothing, and a job that wants steps of
@@ -62,16 +58,12 @@ alike; it also makes the rare mixed answers to easy and hard questions weigh mor
     "deviation; `scale_rewards=False` leaves the division out.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 kind = params("group-advantages").kind  # leave as is: "scaled" or "centered"
 
 
 def advantages(rewards: list[float], questions: list[int]) -> list[float]:
     """The advantage of each answer."""
-    ### BEGIN SOLUTION
     groups = {}
     for reward, question in zip(rewards, questions, strict=True):
         groups.setdefault(question, []).append(reward)
@@ -82,16 +74,12 @@ def advantages(rewards: list[float], questions: list[int]) -> list[float]:
         spread = (sum((each - mean) ** 2 for each in group) / len(group)) ** 0.5 if kind == "scaled" else 1.0
         found.append(0.0 if max(group) == min(group) else (reward - mean) / spread)
     return found
-    ### END SOLUTION
 
 
 def useful(rewards: list[float], questions: list[int]) -> list[int]:
     """The questions that a step can learn from."""
-    ### BEGIN SOLUTION
     pairs = set(zip(questions, rewards, strict=True))
     return sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
-    ### END SOLUTION
-
 # %% right: with statistics
 def advantages(rewards, questions):
     from statistics import fmean, pstdev
@@ -104,8 +92,6 @@ def advantages(rewards, questions):
 
 def useful(rewards, questions):
     return [one for one in sorted(set(questions)) if len({r for r, q in zip(rewards, questions) if q == one}) > 1]
-
-
 # %% wrong: the mean of all answers => values
 # > the baseline is the mean over all answers; it must be the mean over the answers to the same question.
 # ~ mean = sum(group) / len(group) ==> mean = sum(rewards) / len(rewards)

@@ -1,16 +1,12 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, each_changed, generality, plain
 from course_grader.judging.cases import shown
 from course_grader.judging.per_row import EXACT, Column, Series, Word, shares, table
-from course_grader.judging.random_inputs import draw_rows, each_changed, generality, plain
-from course_grader.records import Case
 
 right = Worked("lora-shards")
 CUTS = ("columns", "rows")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     sizes = (4096, 1024, 14336), (4096, 8192), (4, 8, 16, 64), (2, 4, 8)
     held = draw_rows(rng, 6, *sizes, CUTS) + each_changed((1024, 4096, 8, 2, "rows"), (512, 8192, 16, 4, "columns"))
     sent = draw_rows(rng, 6, *sizes, (2, 3, 16), CUTS)
@@ -38,25 +34,23 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Series(
-            part="held",
-            want=right[0],
+            "held",
             words=lambda out, wide, r, tp, cut: f"{out} × {wide}, rank {r}, {cut} over {tp}",
             each="factor",
             rel=EXACT,
         ),
-        Word(part="partial", want=right[1], words=lambda cut: f"{cut} divided", choices=("a", "b")),
+        Word("partial", ("a", "b"), words=lambda cut: f"{cut} divided"),
         Column(
-            part="bytes",
-            unit="bytes",
-            want=right[2],
+            "bytes",
+            "bytes",
             words=lambda out, wide, r, tp, dp, cut: f"{out} × {wide}, rank {r}, {cut} over {tp}, {dp} replicas",
         ),
         Column(
-            part="fsdp",
-            unit="a ratio",
-            want=right[3],
+            "fsdp",
+            "a ratio",
             words=lambda frozen, trained, n: f"{frozen:g} frozen, {trained:g} trained, gathered {n} times",
         ),
+        right=right,
     ),
     why="""The factor that touches the divided side of W is divided with it, and the other one is whole on every rank.
 A whole factor meets only its rank's part of the other one, so its gradient is a part of a sum, as with the norms under
@@ -66,42 +60,30 @@ gathered for both passes. That is why LoRA under FSDP saves much memory and a th
     "extra all-reduce are left to the user. torchtune and NeMo write both by hand.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 width = params("lora-shards").width  # leave as is: bytes of a number on the wire
 
 
 def held(out: int, wide: int, rank: int, tp: int, cut: str) -> list[float]:
     """Numbers of A and of B on one rank."""
-    ### BEGIN SOLUTION
     return [rank * wide, out * rank / tp] if cut == "columns" else [rank * wide / tp, out * rank]
-    ### END SOLUTION
 
 
 def partial(cut: str) -> str:
     """The factor, "a" or "b", whose gradient is a sum over the TP ranks."""
-    ### BEGIN SOLUTION
     return "a" if cut == "columns" else "b"
-    ### END SOLUTION
 
 
 def step_bytes(out: int, wide: int, rank: int, tp: int, dp: int, cut: str) -> float:
     """Bytes that a rank sends for one adapter after the backward pass."""
-    ### BEGIN SOLUTION
     a, b = (rank * wide, out * rank / tp) if cut == "columns" else (rank * wide / tp, out * rank)
     first = a if cut == "columns" else b
     return width * (2 * (tp - 1) / tp * first + 2 * (dp - 1) / dp * (a + b))
-    ### END SOLUTION
 
 
 def fsdp_share(frozen: float, trained: float, gathers: int) -> float:
     """Bytes of a step under FSDP, over those of full training."""
-    ### BEGIN SOLUTION
     return (gathers * (frozen + trained) + trained) / ((gathers + 1) * frozen)
-    ### END SOLUTION
-
 # %% right: with a function for rings
 def held(out, wide, rank, tp, cut):
     split = [1, tp] if cut == "columns" else [tp, 1]
@@ -121,8 +103,6 @@ def step_bytes(out, wide, rank, tp, dp, cut):
 
 def fsdp_share(frozen, trained, gathers):
     return gathers / (gathers + 1) + trained / frozen
-
-
 # %% wrong: both divided => values
 # > both factors are divided; one of them touches no divided side and is whole on every rank.
 # ~ [rank * wide, out * rank / tp] if cut ==> [rank * wide / tp, out * rank / tp] if cut

@@ -1,11 +1,7 @@
-import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, generality, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, shares, table
-from course_grader.judging.random_inputs import each_changed, generality, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import bytes_text, count_text, number_text
 
 right = Worked("models-on-gpus")
@@ -13,7 +9,7 @@ Row = tuple[Any, ...]
 B = 2**30  # of parameters and of bytes: sums of these are exact
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     state = params["state"]
     actor, reference, critic = (8 * B, True), (8 * B, False), (4 * B, True)
 
@@ -70,30 +66,24 @@ JUDGING = Judging(
     shares=shares(state=(0.15, 0.15), fewest=(0.15, 0.2), cache=(0.15, 0.2)),
     cases=_cases,
     verdicts=table(
+        Column("state", "bytes", words=lambda held, gpus: f"{_models(held)}, on {count_text(gpus, 'GPU')}"),
         Column(
-            part="state",
-            unit="bytes",
-            want=right[0],
-            words=lambda held, gpus: f"{_models(held)}, on {count_text(gpus, 'GPU')}",
-        ),
-        Column(
-            part="fewest",
-            unit="GPUs",
-            want=right[1],
+            "fewest",
+            "GPUs",
             words=lambda held, memory, working: (
                 f"{_models(held)}, {bytes_text(memory, 6)} a GPU, {bytes_text(working)} of them for work"
             ),
             rel=EXACT,
         ),
         Column(
-            part="cache",
-            unit="tokens",
-            want=right[2],
+            "cache",
+            "tokens",
             words=lambda held, gpus, tp, memory, kv: (
                 f"{_models(held)}, on {gpus} GPUs of {bytes_text(memory, 6)}, groups of {tp}, {kv} bytes a token"
             ),
             rel=EXACT,
         ),
+        right=right,
     ),
     why="""A frozen model costs its weights alone, a small part of what a trained one costs, so dropping the reference
 saves little and dropping the critic saves much: this is one reason for GRPO. What stays on the GPUs while they generate
@@ -102,36 +92,25 @@ is missing from the cache, and a small cache means a small batch.""",
     "side works.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 asked = params("models-on-gpus")  # leave as is: .state bytes per trained parameter; .sleeps: "stays" or "offloaded"
 
 
 def state_bytes(models: list, gpus: int) -> float:
     """Bytes of all models' state on each GPU."""
-    ### BEGIN SOLUTION
     return sum(count * (asked.state if trained else 2) for count, trained in models) / gpus
-    ### END SOLUTION
 
 
 def fewest_gpus(models: list, memory: float, working: float) -> int:
     """The fewest GPUs that hold the state beside their working memory."""
-    ### BEGIN SOLUTION
     return max(1, math.ceil(state_bytes(models, 1) / (memory - working)))
-    ### END SOLUTION
 
 
 def cache_tokens(models: list, gpus: int, tp: int, memory: float, kv: int) -> float:
     """Tokens in the KV cache of a group of `tp` GPUs that also train."""
-    ### BEGIN SOLUTION
     held = state_bytes(models, gpus) if asked.sleeps == "stays" else 0
     room = tp * (memory - held) - 2 * models[0][0]
     return max(0, room // kv)
-    ### END SOLUTION
-
 # %% right: step by step
 # ~ return sum(count * (asked.state if trained else 2) for count, trained in models) / gpus ==> total = 0
 # +     for count, trained in models:

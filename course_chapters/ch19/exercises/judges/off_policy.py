@@ -1,26 +1,22 @@
 import math
-import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, generality, plain, shown
 from course_grader.judging.per_row import Column, Series, shares, table
-from course_grader.judging.random_inputs import each_changed, generality, plain
-from course_grader.records import Case
 
 right = Worked("off-policy")
 Logs = list[float]
 
 
-def _logs(rng: random.Random, count: int) -> Logs:
+def _logs(rng: Random, count: int) -> Logs:
     return [-rng.uniform(0.1, 6) for _ in range(count)]
 
 
-def _beside(rng: random.Random, logs: Logs, spread: float) -> Logs:
+def _beside(rng: Random, logs: Logs, spread: float) -> Logs:
     return [min(each + rng.gauss(0, spread), -1e-3) for each in logs]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     cap, logs = params["cap"], [-0.5, -1.0, -2.0]
     generator = [-0.4, -1.0 - math.log(cap * 2), -2.0]
     edge = [each - math.log(cap) + sign * 1e-9 for each, sign in zip(logs, (1, -1, 0), strict=True)]
@@ -77,20 +73,19 @@ JUDGING = Judging(
     shares=shares(weights=(0.2, 0.1), losses=(0.3, 0.1), clipped=(0.2, 0.1)),
     cases=_cases,
     verdicts=table(
-        Series(part="weights", want=right[0], words=lambda old, *_: f"{len(old)} tokens", each="token", rel=1e-6),
+        Series("weights", words=lambda old, *_: f"{len(old)} tokens", each="token", rel=1e-6),
         Series(
-            part="losses",
-            want=right[1],
+            "losses",
             words=lambda new, old, generator, advantage, *_: f"{len(new)} tokens, advantage {advantage:g}",
             each="token",
             rel=1e-6,
         ),
         Column(
-            part="clipped",
-            unit="a count",
-            want=right[2],
+            "clipped",
+            "a count",
             words=lambda new, old, advantage, clip: f"{len(new)} tokens, advantage {advantage:g}, clip {clip:g}",
         ),
+        right=right,
     ),
     why="""Between generator and `old` lies a change of program, between `old` and `new` lie updates. The clip is about
 updates alone. One ratio of `new` to `generator`, clipped, would stop tokens that no update has moved. The weight has no
@@ -100,12 +95,7 @@ Masking instead of truncating drops such tokens, with a larger bias and less var
     "sequences, truncated or masked.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 above = params("off-policy").above  # leave as is: "truncated" or "masked"
 
 
@@ -116,20 +106,17 @@ def ratio(new, old):
 
 def engine_weights(old: list[float], generator: list[float], cap: float) -> list[float]:
     """The weight of each token, from the ratio of `old` to `generator`."""
-    ### BEGIN SOLUTION
     found = []
     for each in map(ratio, old, generator):
         most = cap if above == "truncated" else 0.0
         found.append(0.0 if each != each else each if each <= cap else most)
     return found
-    ### END SOLUTION
 
 
 def losses(
     new: list[float], old: list[float], generator: list[float], advantage: float, clip: float, cap: float
 ) -> list[float]:
     """The loss of each token: its weight times the clipped loss."""
-    ### BEGIN SOLUTION
     found = []
     for weight, each in zip(engine_weights(old, generator, cap), map(ratio, new, old), strict=True):
         if each != each or weight == 0 or advantage == 0:
@@ -138,16 +125,12 @@ def losses(
         inside = min(max(each, 1 - clip), 1 + clip)
         found.append(-weight * min(each * advantage, inside * advantage))
     return found
-    ### END SOLUTION
 
 
 def clipped(new: list[float], old: list[float], advantage: float, clip: float) -> int:
     """How many tokens have no gradient because of the clip."""
-    ### BEGIN SOLUTION
     found = [each for each in map(ratio, new, old) if each == each]
     return sum(each > 1 + clip if advantage > 0 else advantage < 0 and each < 1 - clip for each in found)
-    ### END SOLUTION
-
 # %% right: case by case
 def engine_weights(old, generator, cap):
     def weight(a, b):
@@ -177,8 +160,6 @@ def clipped(new, old, advantage, clip):
     high = sum(math.exp(min(d, 600)) > 1 + clip for d in gaps if d == d)
     low = sum(math.exp(min(d, 600)) < 1 - clip for d in gaps if d == d)
     return high if advantage > 0 else low if advantage < 0 else 0
-
-
 # %% wrong: the other way round => values
 # > the weight divides by the trainer's probability; the generator drew the token, so its probability is below.
 # ~ map(ratio, old, generator) ==> map(ratio, generator, old)
@@ -202,8 +183,7 @@ def clipped(new, old, advantage, clip):
 # ~ found.append(-weight * min( ==> found.append(-min(
 # %% wrong: one ratio for both => values
 # > the clip acts on the ratio of `new` to `generator`; it belongs to the ratio of `new` to `old`.
-# ~ zip(engine_weights(old, generator, cap), map(ratio, new, old), strict=True):
-# ~~ ==> zip([1.0] * len(new), map(ratio, new, generator), strict=True):
+# ~ engine_weights(old, generator, cap), map(ratio, new, old) ==> [1.0] * len(new), map(ratio, new, generator)
 # %% wrong: never clipped => values
 # > the ratio is not clipped.
 # ~ inside = min(max(each, 1 - clip), 1 + clip) ==> inside = each
@@ -221,8 +201,7 @@ def clipped(new, old, advantage, clip):
 # ~ min(max(each, 1 - clip), 1 + clip) ==> min(each, 1 + clip)
 # %% wrong: whatever is outside => values
 # > this counts every ratio outside the clip; one that the minimum does not choose still has a gradient.
-# ~ each > 1 + clip if advantage > 0 else advantage < 0 and each < 1 - clip for
-# ~~ ==> each > 1 + clip or each < 1 - clip for
+# ~ if advantage > 0 else advantage < 0 and ==> or
 # %% wrong: the sides are swapped => values
 # > the upper edge stops right answers, and the lower edge wrong ones; here it is the other way round.
 # ~ if advantage > 0 else advantage < 0 and ==> if advantage < 0 else advantage > 0 and

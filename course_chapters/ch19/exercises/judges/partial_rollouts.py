@@ -1,18 +1,14 @@
-import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, generality, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, shares, table
-from course_grader.judging.random_inputs import each_changed, generality, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import count_text
 
 right = Worked("partial-rollouts")
 Row = tuple[Any, ...]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def lengths(count: int) -> list[int]:
         return [round(rng.lognormvariate(6, 1)) + 10 for _ in range(count)]
 
@@ -41,11 +37,9 @@ JUDGING = Judging(
     shares=shares(idle=(0.2, 0.25), time=(0.1, 0.15), old=(0.15, 0.15)),
     cases=_cases,
     verdicts=table(
-        Column(part="idle", unit="fraction", want=right[0], words=_words),
-        (
-            Column(part="time", unit="seconds", want=lambda *row: right[1](*row)[0], words=_words),
-            Column(part="old", unit="tokens", want=lambda *row: right[1](*row)[1], words=_words, rel=EXACT),
-        ),
+        Column("idle", "fraction", words=_words),
+        (Column("time", "seconds", words=_words), Column("old", "tokens", words=_words, rel=EXACT)),
+        right=right,
     ),
     why="""With a long tail the mean rollout is far shorter than the longest, so most of a synchronous step is waiting.
 Stopping early ends the wait. The price is paid later: the unfinished rollouts carry tokens that older weights
@@ -54,33 +48,25 @@ generated, and the loss must know which.""",
     "rollouts at each weight update.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 trains = params("partial-rollouts").trains  # leave as is: the trainer's GPUs are "elsewhere", or they are "here"
 
 
 def idle_share(lengths: list, speed: float, train: float) -> float:
     """The idle share of the GPUs' time if all wait for the longest rollout."""
-    ### BEGIN SOLUTION
     if not lengths:
         return 0.0
     step = max(lengths) / speed + train
     busy = sum(lengths) / len(lengths) / speed + (train if trains == "here" else 0)
     return 1 - busy / step
-    ### END SOLUTION
 
 
 def partial_step(lengths: list, speed: float, batch: int) -> tuple[float, int]:
     """(seconds, tokens in unfinished rollouts) if generation stops after `batch` rollouts."""
-    ### BEGIN SOLUTION
     if not lengths:
         return 0.0, 0
     last = sorted(lengths)[batch - 1]
     return last / speed, last * sum(length > last for length in lengths)
-    ### END SOLUTION
-
 # %% right: from the idle seconds
 # -     busy = sum(lengths) / len(lengths) / speed + (train if trains == "here" else 0)
 # -     return 1 - busy / step
@@ -106,7 +92,6 @@ def partial_step(lengths: list, speed: float, batch: int) -> tuple[float, int]:
 # %% wrong: no rollout fails => generality raised
 # -     if not lengths:
 # -         return 0.0
-#       step = max(lengths) / speed + train
 # %% wrong: the next one => values
 # > this waits for one rollout more than `batch`.
 # ~ sorted(lengths)[batch - 1] ==> sorted(lengths)[min(batch, len(lengths) - 1)]

@@ -1,18 +1,14 @@
-import random
 from typing import Any
 
 import torch
 
-from course_grader.judging import Judging, Params, Worked, verdict
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, hidden, shown, verdict
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("repair-log-probs")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def given(
@@ -61,28 +57,20 @@ three bugs. With a temperature of 1 and fp32 logits, only the mask's bug shows."
     "the temperature in `_get_per_token_logps`.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def answer_log_probs(logits, tokens, first, length, temperature):
     """(log_probs, mask), both (B, S - 1): column p belongs to the token at p + 1."""
-    ### BEGIN SOLUTION
     scores = (logits[:, :-1].float() / temperature).log_softmax(-1)
     found = scores.gather(-1, tokens[:, 1:, None]).squeeze(-1)
     place = torch.arange(1, tokens.shape[1])
     mask = (place >= first[:, None]) & (place < length[:, None])
     return found, mask
-    ### END SOLUTION
-
 # %% right: by cross-entropy
 def answer_log_probs(logits, tokens, first, length, temperature):
     rows = (logits.float() / temperature)[:, :-1].transpose(1, 2)
     found = -torch.nn.functional.cross_entropy(rows, tokens[:, 1:], reduction="none")
     place = torch.arange(tokens.shape[1] - 1)
     return found, (place > first[:, None] - 2) & (place < length[:, None] - 1)
-
-
 # %% wrong: as given => values
 # > the log probabilities are those of each token at its own position; position p scores the token after it.
 def answer_log_probs(logits, tokens, first, length, temperature):
@@ -91,8 +79,6 @@ def answer_log_probs(logits, tokens, first, length, temperature):
     place = torch.arange(tokens.shape[1])
     mask = (place >= first[:, None]) & (place < length[:, None])
     return found[:, 1:], mask[:, :-1]
-
-
 # %% wrong: at temperature 1 => values
 # > the logits are not divided by the temperature.
 # ~ (logits[:, :-1].float() / temperature) ==> logits[:, :-1].float()

@@ -1,18 +1,15 @@
-import random
 from typing import Any
 
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart
-from course_grader.records import Case
 
 right = Worked("repair-stale-cache")
 PARTS = ("version", "weights", "cache", "users", "free")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     pages = params["pages"]
 
     def case(make: Any, name: str, share: str, index: int, script: str, count: int = pages) -> Case:
@@ -89,22 +86,17 @@ values of both versions; its pages are never entered, although it may finish wit
 ANSWERS = r'''# %% right: worked
 def update_weights(server, weights, version: int) -> None:
     """Takes newer weights; no page of other weights can be found from then on."""
-    ### BEGIN SOLUTION
     if version <= server.version:
         return
     server.weights, server.version = weights, version
     server.free += [page for page in server.cache.values() if server.users[page] == 0]
     server.cache.clear()
-    ### END SOLUTION
 
 
 def publish(server, request, beginning: str, page: int) -> None:
     """Enters a page that a request has filled, if it is of the current weights."""
-    ### BEGIN SOLUTION
     if request.version == server.version:
         server.cache.setdefault(beginning, page)
-    ### END SOLUTION
-
 # %% right: page by page
 def update_weights(server, weights, version):
     if server.version < version:
@@ -119,8 +111,6 @@ def update_weights(server, weights, version):
 def publish(server, request, beginning, page):
     if beginning not in server.cache and request.version >= server.version:
         server.cache[beginning] = page
-
-
 # %% wrong: as given => values
 # > the cache still holds pages that older weights have filled.
 def update_weights(server, weights, version):
@@ -130,8 +120,6 @@ def update_weights(server, weights, version):
 
 def publish(server, request, beginning, page):
     server.cache[beginning] = page
-
-
 # %% wrong: the pages are lost => values
 # > unused pages left the cache and are not free: no request can use them again.
 # -     server.free += [page for page in server.cache.values() if server.users[page] == 0]
@@ -143,8 +131,7 @@ def publish(server, request, beginning, page):
 # ~ server.cache.clear() ==> server.cache = {key: page for key, page in server.cache.items() if server.users[page]}
 # %% wrong: idle pages come first => values
 # > freed pages come after those that were free before.
-# ~ server.free += [page for page in server.cache.values() if server.users[page] == 0]
-# ~~ ==> server.free[:0] = [page for page in server.cache.values() if server.users[page] == 0]
+# ~ free += ==> free[:0] =
 # %% wrong: late updates count => generality
 # > an older version arrived late and replaced the newer one.
 # -     if version <= server.version:

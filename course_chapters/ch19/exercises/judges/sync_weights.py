@@ -5,12 +5,10 @@ from typing import Any
 
 import torch
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, hidden, judged, shown, under
 from course_grader.judging.ranks import UNKIND, over_ranks, secret
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("sync-weights")
 Ranges = list[tuple[int, int]]
@@ -106,18 +104,12 @@ bottleneck.""",
     "broadcast it in buckets instead; Moonshot's checkpoint-engine has both forms.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 serves = params("sync-weights").serves  # leave as is: copies serve the generators "in turn" or "in blocks"
 
 
 def sync_weights(comm, shard, rows: list, columns: list) -> torch.Tensor:
     """A generator rank's columns of all rows; on a trainer rank its shard."""
-    ### BEGIN SOLUTION
     trainers = len(rows)
 
     def sources(g: int) -> list[int]:
@@ -136,8 +128,6 @@ def sync_weights(comm, shard, rows: list, columns: list) -> torch.Tensor:
     for source in sources(comm.rank - trainers):
         comm.recv(got[slice(*rows[source])], source)
     return got
-    ### END SOLUTION
-
 # %% right: all sends at once
 def sync_weights(comm, shard, rows, columns):
     count, works = len(rows), []
@@ -156,8 +146,6 @@ def sync_weights(comm, shard, rows, columns):
     for work in works:
         work.wait()
     return shard if comm.rank < count else got
-
-
 # %% wrong: whole shards are sent => cost too-many-bytes
 # ~ comm.send(shard[:, start:stop], trainers + g) ==> comm.send(shard, trainers + g)
 # ~ comm.recv(got[slice(*rows[source])], source)
@@ -181,21 +169,16 @@ def sync_weights(comm, shard, rows, columns):
 # ~ start, stop = columns[comm.rank - trainers] ==> start, stop = columns[0]
 # %% wrong: rows in the order of ranks => generality
 # > the rows are in the order of the ranks that sent them; put them where `rows` says.
-#       for source in sources(comm.rank - trainers):
-# -         comm.recv(got[slice(*rows[source])], source)
 # -     return got
-# +         comm.recv(got[slice(*rows[source])], source)
 # +     return torch.cat([got[slice(*rows[source])] for source in sorted(sources(comm.rank - trainers))])
 # %% wrong: as many rows on every rank => values raised
 # ~ comm.recv(got[slice(*rows[source])], source)
 # ~~ ==> comm.recv(got[source * len(got) // trainers : (source + 1) * len(got) // trainers], source)
 # %% wrong: columns in equal parts => values
 # > every generator got an equal share of the columns; `columns` says which ones it needs.
-# ~ for g, (start, stop) in enumerate(columns):
-# ~~ ==> for g, (start, stop) in enumerate(columns):
+#           for g, (start, stop) in enumerate(columns):
 # +             start, stop = (shard.shape[1] * (g + i) // len(columns) for i in (0, 1))
-# ~ start, stop = columns[comm.rank - trainers]
-# ~~ ==> start, stop = (shard.shape[1] * (comm.rank - trainers + i) // len(columns) for i in (0, 1))
+# ~ columns[comm.rank - trainers] ==> (shard.shape[1] * (comm.rank - trainers + i) // len(columns) for i in (0, 1))
 # %% wrong: a trainer returns nothing => values returned-none
 # ~ return shard ==> return None
 # %% wrong: 32 bits at most => generality raised

@@ -7,7 +7,7 @@ of such an exercise from one column a function, or from a tuple of columns for a
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.exercises.values import describe, is_number, near, same_value, times
@@ -22,18 +22,8 @@ FINE = 1e-6
 EXACT = 1e-9  # counts
 
 
-class Knowing:
-    """What all columns share."""
-
-    __slots__ = ()
-
-    def knowing(self, *mistakes: Mistake) -> Self:
-        """This column with these known mistakes."""
-        return replace(self, mistakes=mistakes)  # type: ignore[type-var]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column(Knowing):
+class Column:
     """One number of each row, or None where no number is right: its share, the right value, and the known mistakes."""
 
     part: str
@@ -93,7 +83,7 @@ class Column(Knowing):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word(Knowing):
+class Word:
     """One word of each row, out of `choices`; a mistake is named if it gives the learner's word on every row of the
     case."""
 
@@ -124,7 +114,7 @@ class Word(Knowing):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Breakdown(Knowing):
+class Breakdown:
     """A dictionary of numbers of each row. A mistake's value is a dictionary of the parts that it gets wrong."""
 
     part: str
@@ -214,7 +204,7 @@ class Breakdown(Knowing):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series(Knowing):
+class Series:
     """A list of numbers of each row; its card declares that. A mistake's value is the whole list that it leads to."""
 
     part: str

@@ -43,6 +43,10 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
         "lines, modules and imports of each part of the library; draws docs/architecture.svg",
     ),
     "pictures": ("bench.pictures", "the photographs in README and docs, taken anew; --check says which are stale"),
+    "reading": (
+        "bench.reading",
+        "how many lines one reads to understand simulate, a ring, a schedule, FSDP, ring attention",
+    ),
     "precision": ("bench.precision", "chapter 05's small trainings in few bits, against the recorded ones"),
     "experts": (
         "bench.experts",

@@ -71,7 +71,6 @@ __all__ = [
     "kept_rows",
     "module_of",
     "numbers",
-    "of_chapter",
     "package_of",
     "pick",
     "rows",
@@ -216,17 +215,9 @@ def pick(**choices: tuple[object, ...]) -> Vary:
     return lambda draw: {name: draw.choice(values) for name, values in choices.items()}
 
 
-def of_chapter(chapter: str) -> Callable[[str, str, str, Params, Vary], Drill]:
-    """A maker of this chapter's drills, from id, text, unit, canonical parameters and how others are drawn."""
-
-    def drill(name: str, text: str, unit: str, params: Params, vary: Vary) -> Drill:
-        return Drill(id=name, chapter=chapter, text=text, unit=unit, params=params, vary=vary)
-
-    return drill
-
-
 def asking(chapter: str) -> Callable[..., Callable[[str], Drill]]:
-    """The same in two steps: first id, unit, canonical parameters and how others are drawn, then the text.
+    """A maker of this chapter's drills, in two steps: first id, unit, canonical parameters and how others are drawn,
+    then the text.
 
     In place of the last two of these, each parameter may have its choices, the canonical one first.
     """

@@ -1,14 +1,18 @@
+import random
+from functools import partial
+
 from torch import Tensor
 
-from course_chapters.ch18.exercises.judges.tiles import held_fault, results_fault, traffic_fault
-from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, judged, shown
+from course_chapters.ch18.exercises.judges.tiles import MEMORY, verdicts
+from course_grader.judging import Judging, Params, Worked
+from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import coin_of, normal
+from course_grader.records import Case
 
 right = Worked("attention-backward")
-MEMORY = (24, 8, 4)  # rows, columns and width of the case in which the fast memory is looked at
 
 
-def _cases(params: Params, rng: Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
     def given(tokens: int, width: int, size: float = 1.0) -> list[Tensor]:
@@ -31,31 +35,29 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    got = outcome.value
-    fault = results_fault(right, case, got, ("dv", "dk", "dq"))
-    if case.part == "held":
-        return judged(case, fault or held_fault(got, *MEMORY, 6, 6), named=True)
-    return judged(case, fault, ("cost", "traffic", traffic_fault(right, case, got)), named=True)
-
-
 JUDGING = Judging(
     shares="values:gradients 0.5, cost:traffic 0.15, cost:held 0.1, generality:tiles 0.25",
     measured_by_worker=("cost:traffic", "cost:held"),
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=partial(verdicts, right, ("dv", "dk", "dq"), 6, 6),
     why="""The weights are cheap to compute again and expensive to keep: one more matmul replaces a matrix of tokens ×
 tokens. The softmax's gradient needs Σ P · dP over a whole row of keys, which no tile has. But that sum equals Σ grad ·
 out, which has one row of width numbers.""",
     pytorch="`aten::_scaled_dot_product_flash_attention_backward` takes the output and `logsumexp`, and no weights.",
 )
 
-ANSWERS = r'''# %% right: worked
+ANSWERS = r'''import torch
+
+from course_lib import params
+
+
+# %% right: worked
 power = params("attention-backward").power  # leave as is: scores are divided by width to this power
 
 
 def attention_backward(memory, rows, columns):
     """Fills "dq", "dk" and "dv". Budget: keys once, queries once for each tile of keys, no matrix of scores."""
+    ### BEGIN SOLUTION
     scale = memory.shape("q")[1] ** -power
     for queries in memory.tiles("q", rows):
         product = memory.load("grad", queries) * memory.load("out", queries)
@@ -73,28 +75,13 @@ def attention_backward(memory, rows, columns):
             memory.store("dq", dq + ds @ k, queries)
         memory.store("dk", dk, keys)
         memory.store("dv", dv, keys)
-# %% right: delta while the first tile of keys is here, and scores not in place
-power = params("attention-backward").power
+    ### END SOLUTION
 
-
-def attention_backward(memory, rows, columns):
-    scale = memory.shape("q")[1] ** -power
-    for keys in memory.tiles("k", columns):
-        k, v = memory.load("k", keys) * scale, memory.load("v", keys)
-        dk = dv = 0
-        for queries in memory.tiles("q", rows):
-            q, grad = memory.load("q", queries), memory.load("grad", queries)
-            if keys.start == 0:
-                memory.store("delta", (grad * memory.load("out", queries)).sum(1, keepdim=True), queries)
-            p = (q @ k.T - memory.load("log_sum", queries)).exp()
-            ds = p * (grad @ v.T - memory.load("delta", queries))
-            dq = ds @ k
-            if keys.start:
-                dq += memory.load("dq", queries)
-            memory.store("dq", dq, queries)
-            dk, dv = dk + ds.T @ q * scale, dv + p.T @ grad
-        memory.store("dk", dk, keys)
-        memory.store("dv", dv, keys)
+# %% right: scores not in place
+# ~ (q @ k.T).mul_(scale).sub_(memory.load("log_sum", queries)).exp_()
+# ~~ ==> (q @ k.T * scale - memory.load("log_sum", queries)).exp()
+# ~ (grad @ v.T).sub_(memory.load("delta", queries)).mul_(p).mul_(scale)
+# ~~ ==> p * (grad @ v.T - memory.load("delta", queries)) * scale
 # %% right: queries scaled, two tiles of scores in place
 # ~ q, grad = memory.load("q", queries), ==> q, grad = memory.load("q", queries) * scale,
 # ~ p = (q @ k.T).mul_(scale).sub_ ==> p = (q @ k.T).sub_

@@ -162,24 +162,7 @@ def fuse(ops: list, sizes: dict[str, float], keep: list[str], most: int) -> list
 # > the results that others need are written, and count too.
 # ~ + sum(sizes[name] for name in names if name in later) ==> + 0
 # %% wrong: as much as fits from the left => values too-many-bytes
-# -     best = [(0, [])]
-# -     for stop in range(1, len(ops) + 1):
-# -         ways = []
-# -         for start in range(stop):
-# -             if fits(start, stop):
-# -                 kernels = [*best[start][1], names[start:stop]]
-# -                 rest = [[name] for name in names[stop:]]  # so that what they read counts as written
-# -                 ways.append((traffic(ops, sizes, keep, kernels + rest), kernels))
-# -         best.append(min(ways, key=lambda way: way[0]))
-# -     return best[-1][1]
-# +     found, start = [], 0
-# +     while start < len(ops):
-# +         stop = start + 1
-# +         while stop < len(ops) and fits(start, stop + 1):
-# +             stop += 1
-# +         found.append(names[start:stop])
-# +         start = stop
-# +     return found
+# ~ key=lambda way: way[0] ==> key=lambda way: [-len(kernel) for kernel in way[1]]
 # %% wrong: nothing fused => values too-many-bytes
 # ~ or (len(read) <= most and not mixed) ==> or not run
 # %% wrong: on through a reduction => values illegal

@@ -1,5 +1,10 @@
-from course_grader.judging import Case, Column, Judging, Params, Random, Worked, shares, shown, table
+import random
+
+from course_grader.judging import Judging, Params, Worked
+from course_grader.judging.cases import shown
+from course_grader.judging.per_row import Column, shares, table
 from course_grader.judging.random_inputs import draw_rows, generality, logarithmic, unseen
+from course_grader.records import Case
 
 right = Worked("pieces-under-matmul")
 Row = tuple[int, float, float, float, float, int]  # ranks, product, transfer, latency and launch in s, pieces or most
@@ -12,7 +17,7 @@ def _clear(row: Row) -> bool:
     return len(times) < 2 or times[1] > times[0] * (1 + 1e-6)
 
 
-def _cases(params: Params, rng: Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     ranks = params["ranks"]
 
     def drawn(count: int, last: tuple[int, ...], *counts: int) -> list[Row]:
@@ -46,9 +51,8 @@ JUDGING = Judging(
     shares=shares(seconds=(0.3, 0.2), pieces=(0.3, 0.2)),
     cases=_cases,
     verdicts=table(
-        Column("seconds", "s", words=_words),
-        Column("pieces", "pieces", words=lambda *row: f"{_words(*row)} at most"),
-        right=right,
+        Column(part="seconds", unit="s", want=right[0], words=_words),
+        Column(part="pieces", unit="pieces", want=right[1], words=lambda *row: f"{_words(*row)} at most"),
     ),
     why="""Where products take longer than hops, communication is hidden already, and each further piece costs a launch.
 Where hops take longer, the last product begins only after the last message: smaller pieces make that last product
@@ -61,6 +65,7 @@ messages.""",
 ANSWERS = r'''# %% right: worked
 def seconds(ranks: int, product: float, transfer: float, latency: float, launch: float, pieces: int) -> float:
     """Seconds of an all-gather under a matmul in so many pieces a rank."""
+    ### BEGIN SOLUTION
     done, free, arrived = 0.0, 0.0, []
     for i in range(ranks * pieces):
         begin = max(done, arrived[i - pieces] if i >= pieces else 0.0)
@@ -68,25 +73,19 @@ def seconds(ranks: int, product: float, transfer: float, latency: float, launch:
         arrived.append(free + latency)
         done = begin + product / pieces + launch
     return done
+    ### END SOLUTION
 
 
 def best_pieces(ranks: int, product: float, transfer: float, latency: float, launch: float, most: int) -> int:
     """The fewest pieces, at most `most`, with the shortest time."""
+    ### BEGIN SOLUTION
     return min(range(1, most + 1), key=lambda pieces: seconds(ranks, product, transfer, latency, launch, pieces))
-# %% right: the longest of three chains
-def seconds(ranks, product, transfer, latency, launch, pieces):
-    compute, wire = product / pieces + launch, transfer / pieces
-    if ranks == 1:
-        return pieces * compute
-    slower = max(compute, wire)
-    all_messages = latency + wire + ((ranks - 1) * pieces - 1) * slower
-    all_hops = (ranks - 1) * (latency + wire) + (pieces - 1) * slower
-    return compute + max((ranks * pieces - 1) * compute, all_messages, all_hops)
+    ### END SOLUTION
 
-
-def best_pieces(ranks, product, transfer, latency, launch, most):
-    times = {seconds(ranks, product, transfer, latency, launch, p): p for p in range(most, 0, -1)}
-    return times[min(times)]
+# %% right: by sorting
+# ~ free = max(begin, free) + transfer / pieces ==> free = transfer / pieces + sorted((begin, free))[-1]
+# ~ min(range(1, most + 1), key=lambda pieces: seconds(ranks, product, transfer, latency, launch, pieces))
+# ~~ ==> min((seconds(ranks, product, transfer, latency, launch, pieces), pieces) for pieces in range(1, most + 1))[1]
 # %% wrong: one after the other => values
 # > this is the time of all messages and then all products.
 # ~ begin = max(done, arrived[i - pieces] if i >= pieces else 0.0) ==> begin = done
@@ -106,10 +105,14 @@ def best_pieces(ranks, product, transfer, latency, launch, most):
 # ~ return done ==> return begin
 # %% wrong: messages leave after the product => values
 # > here a piece is sent on only after its product.
+# -         begin = max(done, arrived[i - pieces] if i >= pieces else 0.0)
 # -         free = max(begin, free) + transfer / pieces
+# -         arrived.append(free + latency)
+# -         done = begin + product / pieces + launch
+# +         begin = max(done, arrived[i - pieces] if i >= pieces else 0.0)
 # +         done = begin + product / pieces + launch
 # +         free = max(done, free) + transfer / pieces
-# -         done = begin + product / pieces + launch
+# +         arrived.append(free + latency)
 # %% wrong: no latency => values
 # > the latency is missing.
 # ~ arrived.append(free + latency) ==> arrived.append(free)

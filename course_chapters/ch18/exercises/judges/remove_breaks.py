@@ -24,7 +24,9 @@ def _cases(params: Params, rng: Random) -> list[Case]:
         shown("clip", "values:clip", 0, [(large, 1.0), (0.1 * large / large.norm(), 1.0)]),
         shown("kept_mean", "values:mean", 1, [(draw(3), mask) for mask in masks]),
         shown("Ramp", "values:ramp", 2, [(params["steps"],), *((draw(2),) for _ in range(params["steps"] + 2))]),
-        hidden("clip at other norms", "generality:clip", 0, [(torch.zeros(4), 2.0), (4 * draw(4), 2.0)]),
+        hidden("clip at another norm", "values:clip", 0, [(4 * draw(4), 2.0)]),
+        hidden("kept_mean of two", "values:mean", 1, [(draw(2), masks[0][:2])]),
+        hidden("clip of zeros", "generality:clip", 0, [(torch.zeros(4), 2.0)]),
         hidden("kept_mean over NaN and infinity", "generality:mean", 1, [(bad, few), (bad, few & (bad > 0))]),
         hidden("Ramp of one step", "values:ramp", 2, [(1,), *((draw(2, 2),) for _ in range(3))]),
     ]

@@ -93,19 +93,14 @@ def useful(rewards: list[float], questions: list[int]) -> list[int]:
     ### END SOLUTION
 
 # %% right: with statistics
-def advantages(rewards, questions):
-    from statistics import fmean, pstdev
-
-    own = {one: [r for r, q in zip(rewards, questions) if q == one] for one in set(questions)}
-    flat = {one for one, group in own.items() if len(set(group)) == 1}
-    over = {one: pstdev(own[one]) if params("group-advantages").kind == "scaled" else 1 for one in own}
-    return [0.0 if q in flat else (r - fmean(own[q])) / over[q] for r, q in zip(rewards, questions)]
-
-
-def useful(rewards, questions):
-    return [one for one in sorted(set(questions)) if len({r for r, q in zip(rewards, questions) if q == one}) > 1]
-
-
+# ~ groups = {} ==> from statistics import fmean, pstdev
+# +     groups = {}
+# ~ mean = sum(group) / len(group) ==> mean = fmean(group)
+# ~ spread = (sum((each - mean) ** 2 for each in group) / len(group)) ** 0.5 if ==> spread = pstdev(group) if
+# ~ 0.0 if max(group) == min(group) else ==> 0 if len(set(group)) == 1 else
+# ~ pairs = set( ==> pairs = list(
+# ~ {one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1}
+# ~~ ==> {one for one, r in pairs if any(question == one and r != other for question, other in pairs)}
 # %% wrong: the mean of all answers => values
 # > the baseline is the mean over all answers; it must be the mean over the answers to the same question.
 # ~ mean = sum(group) / len(group) ==> mean = sum(rewards) / len(rewards)
@@ -144,8 +139,6 @@ def useful(rewards, questions):
 # > return the questions in increasing order.
 # ~ sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
 # ~~ ==> list({one: 0 for one in questions if sum(question == one for question, _ in pairs) > 1})
-# %% wrong: left as it is => not-answered
-# ~ groups = {} ==> raise NotImplementedError; groups = {}
 # %% half: no second function => 2
 # ~ pairs = set( ==> raise NotImplementedError; pairs = set(
 '''

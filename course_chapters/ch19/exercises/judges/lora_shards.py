@@ -37,26 +37,10 @@ JUDGING = Judging(
     shares={**shares(bytes=(0.3, 0.15), fsdp=(0.15, 0.05)), "values:held": 0.2, "values:partial": 0.15},
     cases=_cases,
     verdicts=table(
-        Series(
-            part="held",
-            want=right[0],
-            words=lambda out, wide, r, tp, cut: f"{out} × {wide}, rank {r}, {cut} over {tp}",
-            each="factor",
-            rel=EXACT,
-        ),
-        Word(part="partial", want=right[1], words=lambda cut: f"{cut} divided", choices=("a", "b")),
-        Column(
-            part="bytes",
-            unit="bytes",
-            want=right[2],
-            words=lambda out, wide, r, tp, dp, cut: f"{out} × {wide}, rank {r}, {cut} over {tp}, {dp} replicas",
-        ),
-        Column(
-            part="fsdp",
-            unit="a ratio",
-            want=right[3],
-            words=lambda frozen, trained, n: f"{frozen:g} frozen, {trained:g} trained, gathered {n} times",
-        ),
+        Series(part="held", want=right[0], words=right.words(0), each="factor", rel=EXACT),
+        Word(part="partial", want=right[1], words=right.words(1), choices=("a", "b")),
+        Column(part="bytes", unit="bytes", want=right[2], words=right.words(2)),
+        Column(part="fsdp", unit="a ratio", want=right[3], words=right.words(3)),
     ),
     why="""The factor that touches the divided side of W is divided with it, and the other one is whole on every rank.
 A whole factor meets only its rank's part of the other one, so its gradient is a part of a sum, as with the norms under
@@ -102,27 +86,14 @@ def fsdp_share(frozen: float, trained: float, gathers: int) -> float:
     return (gathers * (frozen + trained) + trained) / ((gathers + 1) * frozen)
     ### END SOLUTION
 
-# %% right: with a function for rings
-def held(out, wide, rank, tp, cut):
-    split = [1, tp] if cut == "columns" else [tp, 1]
-    return [numbers / part for numbers, part in zip((rank * wide, rank * out), split)]
-
-
-def partial(cut):
-    return {"columns": "a", "rows": "b"}[cut]
-
-
-def step_bytes(out, wide, rank, tp, dp, cut):
-    width = params("lora-shards").width
-    ring = lambda numbers, n: 2 * width * numbers * (1 - 1 / n)
-    own = held(out, wide, rank, tp, cut)
-    return ring(own["ab".index(partial(cut))], tp) + ring(sum(own), dp)
-
-
-def fsdp_share(frozen, trained, gathers):
-    return gathers / (gathers + 1) + trained / frozen
-
-
+# %% right: in other forms
+# ~ return [rank * wide, out * rank / tp] if cut == "columns" else [rank * wide / tp, out * rank]
+# ~~ ==> return [n / part for n, part in zip((rank * wide, rank * out), (1, tp) if cut == "columns" else (tp, 1))]
+# ~ return "a" if cut == "columns" else "b" ==> return {"columns": "a", "rows": "b"}[cut]
+# ~ (rank * wide, out * rank / tp) if cut == "columns" else (rank * wide / tp, out * rank)
+# ~~ ==> held(out, wide, rank, tp, cut)
+# ~ (2 * (tp - 1) / tp * first + 2 * (dp - 1) / dp * (a + b)) ==> 2 * (first * (1 - 1 / tp) + (a + b) * (1 - 1 / dp))
+# ~ (gathers * (frozen + trained) + trained) / ((gathers + 1) * frozen) ==> gathers / (gathers + 1) + trained / frozen
 # %% wrong: both divided => values
 # > both factors are divided; one of them touches no divided side and is whole on every rank.
 # ~ [rank * wide, out * rank / tp] if cut ==> [rank * wide / tp, out * rank / tp] if cut
@@ -162,8 +133,6 @@ def fsdp_share(frozen, trained, gathers):
 # %% wrong: gathered once => values
 # > the weights are gathered `gathers` times.
 # ~ (gathers * (frozen + trained) + trained) ==> (frozen + 2 * trained)
-# %% wrong: left as it is => not-answered
-# ~ return [rank * wide, ==> raise NotImplementedError; return [rank * wide,
 # %% half: nothing after the first function => 1.4
 # ~ return "a" if ==> raise NotImplementedError; return "a" if
 # ~ a, b = ( ==> raise NotImplementedError; a, b = (

@@ -21,6 +21,8 @@ CLIP, CAP = 0.2, 2.0  # of the ratio of two steps; of the weight between two eng
 def advantages(rewards: Tensor, group: int, scaled: bool = True) -> Tensor:
     """Each answer's reward minus the mean of its group, over the group's standard deviation where `scaled`.
 
+    The standard deviation divides by n − 1, as `torch.std` does, which TRL and verl call.
+
     `rewards` (answers,) holds the groups one after another, `group` answers to each question; the result has the same
     shape. A group of equal rewards gets zeros. Raises ValueError for groups of one, which are their own mean, for no
     rewards, for a number of rewards that is no multiple of `group`, and for rewards that are not finite.

@@ -18,7 +18,7 @@ DRILLS = (
     ),
     _drill("scaled-advantage", _NUMBER, right=(2, 1, 4), group=(8, 12, 16))(
         "{{right}} of {{group}} answers get reward 1, the others 0. What is a right answer's advantage over the "
-        "standard deviation (over n)?"
+        "standard deviation (over n − 1)?"
     ),
     _drill("clipped-loss", _NUMBER, ratio=(1.5, 1.4, 1.8, 2.5), worth=(2, 1, 3))(
         "A token's ratio is {{ratio}}, its advantage {{worth}}, the clip ± 0.2. What is minus its loss?"

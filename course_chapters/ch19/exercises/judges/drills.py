@@ -25,8 +25,9 @@ DRILLS = {
         rel=0.01,
     ),
     "scaled-advantage": drill_key(
-        lambda p: math.sqrt((p["group"] - p["right"]) / p["right"]),
-        "(1 − m) / √(m (1 − m)) with m = {{right}} / {{group}} is {{answer}}.",
+        lambda p: math.sqrt((p["group"] - p["right"]) / p["right"] * (1 - 1 / p["group"])),
+        "(1 − m) / √(m (1 − m) · {{group}} / ({{group}} − 1)) with m = {{right}} / {{group}} is {{answer}}.",
+        Mistake("over-n", lambda p: math.sqrt((p["group"] - p["right"]) / p["right"]), "Divide by n − 1, not by n."),
         Mistake("centered", lambda p: 1 - p["right"] / p["group"], "Divide by the standard deviation, too."),
         rel=0.01,
     ),

@@ -58,8 +58,8 @@ JUDGING = Judging(
 has above that mean. If all answers are right or all are wrong, the group says nothing, and a job that wants steps of
 one size asks further questions until enough groups are mixed. Division by the standard deviation makes questions weigh
 alike; it also makes the rare mixed answers to easy and hard questions weigh more.""",
-    pytorch="TRL's `GRPOTrainer` reshapes rewards to (questions, num_generations) and adds 1e-4 to the standard "
-    "deviation; `scale_rewards=False` leaves the division out.",
+    pytorch="TRL's `GRPOTrainer` and verl's `compute_grpo_outcome_advantage` call `torch.std`, which divides by n − 1, "
+    "and add a small number to it; `scale_rewards=False` and `norm_adv_by_std_in_grpo=False` leave the division out.",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -79,7 +79,8 @@ def advantages(rewards: list[float], questions: list[int]) -> list[float]:
     for reward, question in zip(rewards, questions, strict=True):
         group = groups[question]
         mean = sum(group) / len(group)
-        spread = (sum((each - mean) ** 2 for each in group) / len(group)) ** 0.5 if kind == "scaled" else 1.0
+        squares = sum((each - mean) ** 2 for each in group)
+        spread = (squares / max(len(group) - 1, 1)) ** 0.5 if kind == "scaled" else 1.0
         found.append(0.0 if max(group) == min(group) else (reward - mean) / spread)
     return found
     ### END SOLUTION
@@ -93,10 +94,10 @@ def useful(rewards: list[float], questions: list[int]) -> list[int]:
     ### END SOLUTION
 
 # %% right: with statistics
-# ~ groups = {} ==> from statistics import fmean, pstdev
+# ~ groups = {} ==> from statistics import fmean, stdev
 # +     groups = {}
 # ~ mean = sum(group) / len(group) ==> mean = fmean(group)
-# ~ spread = (sum((each - mean) ** 2 for each in group) / len(group)) ** 0.5 if ==> spread = pstdev(group) if
+# ~ (squares / max(len(group) - 1, 1)) ** 0.5 if ==> stdev(group) if len(group) > 1 and
 # ~ 0.0 if max(group) == min(group) else ==> 0 if len(set(group)) == 1 else
 # ~ pairs = set( ==> pairs = list(
 # ~ {one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1}
@@ -107,12 +108,12 @@ def useful(rewards: list[float], questions: list[int]) -> list[int]:
 # %% wrong: no baseline => values
 # > the mean of the question's rewards is not subtracted.
 # ~ (reward - mean) / spread ==> reward / spread
-# %% wrong: over n minus 1 => values unless kind=centered
-# > the squares are divided by n − 1; the statement asks for n.
-# ~ for each in group) / len(group)) ** 0.5 ==> for each in group) / max(len(group) - 1, 1)) ** 0.5
+# %% wrong: over n => values unless kind=centered
+# > the squares are divided by n; the statement asks for n − 1.
+# ~ max(len(group) - 1, 1) ==> len(group)
 # %% wrong: the variance => values unless kind=centered
 # > this divides by the variance, not by its root.
-# ~ / len(group)) ** 0.5 if ==> / len(group)) if
+# ~ ** 0.5 if ==> ** 1.0 if
 # %% wrong: never scaled => values unless kind=centered
 # > the difference is not divided by the standard deviation.
 # ~ if kind == "scaled" else 1.0 ==> if kind == "none" else 1.0

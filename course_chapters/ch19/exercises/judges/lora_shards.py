@@ -13,22 +13,22 @@ CUTS = ("columns", "rows")
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     sizes = (4096, 1024, 14336), (4096, 8192), (4, 8, 16, 64), (2, 4, 8)
     held = draw_rows(rng, 6, *sizes, CUTS) + each_changed((1024, 4096, 8, 2, "rows"), (512, 8192, 16, 4, "columns"))
-    sent = draw_rows(rng, 6, *sizes, (2, 3, 16), CUTS)
-    sent += each_changed((1024, 4096, 8, 2, 4, "rows"), (512, 8192, 16, 4, 8, "columns"))
+    sent = draw_rows(rng, 6, *sizes, (2, 3, 16), CUTS, (2, 4, 8))
+    sent += each_changed((1024, 4096, 8, 2, 4, "rows", 4), (512, 8192, 16, 4, 8, "columns", 2))
     shares_ = [(7e9, 2e7, 2), (7e9, 2e7, 1), (1e9, 5e8, 2), *draw_rows(rng, 4, (1e9, 7e9), (1e6, 3e7), (1, 2, 3))]
     alone = [(4096, 1024, 8, 1, cut) for cut in CUTS]
     return [
         shown("the output projection of 8B on 4 ranks", "values:held", 0, [(4096, 4096, 16, 4, "rows")]),
         shown("inputs are divided", "values:partial", 1, [("rows",)]),
-        shown("4 × 8 ranks", "values:bytes", 2, [(4096, 4096, 16, 4, 8, "rows")]),
+        shown("4 × 8 ranks", "values:bytes", 2, [(4096, 4096, 16, 4, 8, "rows", params["width"])]),
         shown("8 billion, of which 40 million", "values:fsdp", 3, [(8e9, 4e7, 2)]),
         plain("held", 0, "other matrices", held),
         plain("partial", 1, "both cuts", [(cut,) for cut in CUTS]),
         plain("bytes", 2, "other matrices", sent),
         plain("fsdp", 3, "other models", shares_),
         plain("held", 0, "one rank", alone),
-        generality("bytes", 2, "one rank, one replica", [(*row[:4], 1, row[4]) for row in alone + held[:2]]),
-        generality("bytes", 2, "one TP rank", [(4096, 1024, 8, 1, 6, cut) for cut in CUTS]),
+        generality("bytes", 2, "one rank, one replica", [(*row[:4], 1, row[4], 4) for row in alone + held[:2]]),
+        generality("bytes", 2, "one TP rank", [(4096, 1024, 8, 1, 6, cut, 2) for cut in CUTS]),
         generality("fsdp", 3, "nothing trained, as much as is frozen", [(1e9, 0, 2), (1e9, 1e9, 2)]),
     ]
 
@@ -50,29 +50,21 @@ gathered for both passes. That is why LoRA under FSDP saves much memory and a th
     "extra all-reduce are left to the user. torchtune and NeMo write both by hand.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
+ANSWERS = r"""
 # %% right: worked
-width = params("lora-shards").width  # leave as is: bytes of a number on the wire
-
-
 def held(out: int, wide: int, rank: int, tp: int, cut: str) -> list[float]:
-    """Numbers of A and of B on one rank."""
     ### BEGIN SOLUTION
     return [rank * wide, out * rank / tp] if cut == "columns" else [rank * wide / tp, out * rank]
     ### END SOLUTION
 
 
 def partial(cut: str) -> str:
-    """The factor, "a" or "b", whose gradient is a sum over the TP ranks."""
     ### BEGIN SOLUTION
     return "a" if cut == "columns" else "b"
     ### END SOLUTION
 
 
-def step_bytes(out: int, wide: int, rank: int, tp: int, dp: int, cut: str) -> float:
-    """Bytes that a rank sends for one adapter after the backward pass."""
+def step_bytes(out: int, wide: int, rank: int, tp: int, dp: int, cut: str, width: int) -> float:
     ### BEGIN SOLUTION
     a, b = (rank * wide, out * rank / tp) if cut == "columns" else (rank * wide / tp, out * rank)
     first = a if cut == "columns" else b
@@ -81,7 +73,6 @@ def step_bytes(out: int, wide: int, rank: int, tp: int, dp: int, cut: str) -> fl
 
 
 def fsdp_share(frozen: float, trained: float, gathers: int) -> float:
-    """Bytes of a step under FSDP, over those of full training."""
     ### BEGIN SOLUTION
     return (gathers * (frozen + trained) + trained) / ((gathers + 1) * frozen)
     ### END SOLUTION
@@ -137,4 +128,4 @@ def fsdp_share(frozen: float, trained: float, gathers: int) -> float:
 # ~ return "a" if ==> raise NotImplementedError; return "a" if
 # ~ a, b = ( ==> raise NotImplementedError; a, b = (
 # ~ return (gathers ==> raise NotImplementedError; return (gathers
-'''
+"""

@@ -82,7 +82,7 @@ Masking instead of truncating drops such tokens, with a larger bias and less var
     "sequences, truncated or masked.",
 )
 
-ANSWERS = r'''import math
+ANSWERS = r"""import math
 
 from course_lib import params
 
@@ -91,26 +91,22 @@ from course_lib import params
 above = params("off-policy").above  # leave as is: "truncated" or "masked"
 
 
-def ratio(new, old):
-    gap = new - old
-    return gap if gap != gap else math.exp(gap) if gap < 700 else math.inf
-
-
 def engine_weights(old: list[float], generator: list[float], cap: float) -> list[float]:
-    """The weight of each token, from the ratio of `old` to `generator`."""
     ### BEGIN SOLUTION
     found = []
     for each in map(ratio, old, generator):
         most = cap if above == "truncated" else 0.0
         found.append(0.0 if each != each else each if each <= cap else most)
     return found
+
+
+def ratio(new: float, old: float) -> float:
+    gap = new - old
+    return gap if gap != gap else math.exp(gap) if gap < 700 else math.inf
     ### END SOLUTION
 
 
-def losses(
-    new: list[float], old: list[float], generator: list[float], advantage: float, clip: float, cap: float
-) -> list[float]:
-    """The loss of each token: its weight times the clipped loss."""
+def losses(new: list, old: list, generator: list, advantage: float, clip: float, cap: float) -> list[float]:
     ### BEGIN SOLUTION
     found = []
     for weight, each in zip(engine_weights(old, generator, cap), map(ratio, new, old), strict=True):
@@ -124,16 +120,15 @@ def losses(
 
 
 def clipped(new: list[float], old: list[float], advantage: float, clip: float) -> int:
-    """How many tokens have no gradient because of the clip."""
     ### BEGIN SOLUTION
     found = [each for each in map(ratio, new, old) if each == each]
     return sum(each > 1 + clip if advantage > 0 else advantage < 0 and each < 1 - clip for each in found)
     ### END SOLUTION
 
 # %% right: case by case
+# ~ most = cap if above == "truncated" else 0.0 ==> most = min(each, cap) * (above == "truncated")
 # ~ return gap if gap != gap else math.exp(gap) if gap < 700 else math.inf
 # ~~ ==> return gap if math.isnan(gap) else math.exp(min(gap, 600))
-# ~ most = cap if above == "truncated" else 0.0 ==> most = min(each, cap) * (above == "truncated")
 # ~ min(max(each, 1 - clip), 1 + clip) ==> min(each, 1 + clip) if advantage > 0 else max(each, 1 - clip)
 # ~ -weight * min(each * advantage, inside * advantage) ==> -weight * advantage * inside
 # ~ sum(each > 1 + clip if advantage > 0 else advantage < 0 and each < 1 - clip for each in found)
@@ -192,4 +187,4 @@ def clipped(new: list[float], old: list[float], advantage: float, clip: float) -
 # ~ math.exp(gap) if gap < 700 else math.inf ==> math.exp(gap)
 # %% half: no count => 4
 # ~ found = [each for each in map(ratio ==> raise NotImplementedError; found = [each for each in map(ratio
-'''
+"""

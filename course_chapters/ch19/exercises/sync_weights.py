@@ -29,11 +29,11 @@ CARD = Card(
 - The ranks after them are the generator's: generator g is rank T + g and needs all rows of columns `columns[g] =
   (start, stop)`. Its `shard` has no rows, and the dtype and the columns of the matrix.
 - A trainer rank returns its `shard`, a generator rank its part: (all rows, its columns), in the dtype of `shard`.
-- Two trainer ranks hold either the same rows, as copies of each other, or different ones. Row ranges come in any order
-  and may be empty; columns of generators may be equal or overlap.
+- Two trainer ranks hold the same rows, as copies of each other, or different ones. Row ranges come in any order and may
+  be empty; columns of generators may overlap.
 - Copies, counted by rank, share the work {{means}}.
 
-Budget: a trainer rank sends each generator rank only the numbers that it needs, and generator ranks send nothing.""",
+Budget: a generator rank receives each number that it needs once, and sends nothing.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
         "Which numbers does trainer rank r hold that generator g needs? Who else holds them?",

@@ -17,7 +17,8 @@ will have, and a GPU generates `speed` tokens per second. Write two functions:
 - `idle_share(lengths, speed, train)`: the share of the GPUs' time that is idle in a step in which all wait for the
   longest rollout and training then takes `train` seconds. {{means}}
 - `partial_step(lengths, speed, batch)`: now generation stops as soon as `batch` rollouts are complete. Return the
-  seconds until then, and the tokens in the unfinished rollouts, which go on later with new weights. Of rollouts that end at the same moment, all are complete. `batch` is at most the number of rollouts.
+  seconds until then, and the tokens in the unfinished rollouts, which go on later with new weights. Of rollouts that
+  end at the same moment, all are complete. `batch` is at most the number of rollouts.
 
 Without a rollout no GPU waits: for an empty list return 0, and (0, 0).""",
     **Worth(points=6, minutes=12, difficulty=2, importance=4),

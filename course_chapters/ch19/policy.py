@@ -91,26 +91,3 @@ def truncated_weights(trainer: Tensor, generator: Tensor, mask: Tensor, cap: flo
     Both are log probabilities of the same weights, from two engines. Raises ValueError as `ratios` does.
     """
     return ratios(trainer.detach(), generator, mask).clamp(max=cap)
-
-
-def loss_gradient(
-    new: Tensor,
-    old: Tensor,
-    reference: Tensor,
-    advantage: Tensor,
-    mask: Tensor,
-    *,
-    clip: float = CLIP,
-    beta: float = 0.0,
-    weights: Tensor | None = None,
-) -> Tensor:
-    """The gradient by `new` of the sum of weight · clipped loss + beta · k3 over the tokens that count, by hand.
-
-    A token whose ratio lies outside the clip in the direction in which its advantage pulls has no gradient from its
-    reward. Shapes as in `clipped_losses`; `weights` (B, T) are those of `truncated_weights`.
-    """
-    ratio, worth = ratios(new, old, mask), advantage[:, None]
-    held = torch.where(worth > 0, ratio <= 1 + clip, ratio >= 1 - clip)
-    pull = -worth * ratio * held * (1.0 if weights is None else weights)
-    back = 1 - torch.where(mask, reference - new, 0.0).exp()
-    return torch.where(mask, pull + beta * back, 0.0)

@@ -12,7 +12,6 @@ from course_grader.judging.oracles import oracle
 from course_grader.judging.ranks import UNKIND
 from course_grader.judging.tensors import tensor_fault
 from course_grader.records import Case, Outcome
-from course_lib.model.packing import document_ids
 
 MOST = 64  # bytes of one number in any collective
 right = Worked("count-targets")
@@ -21,12 +20,10 @@ right = Worked("count-targets")
 def _pack(rng: random.Random, room: int, rows: int, share: float = 0.5) -> tuple[Tensor, Tensor]:
     """Rows of conversations with some padding, and which tokens the assistant wrote; a conversation can begin with
     one."""
-    lengths, bins = list[int](), list[list[int]]()
-    for _ in range(rows):
-        cut = sorted(rng.sample(range(1, room), 2))
-        bins.append(list(range(len(lengths), len(lengths) + 2)))
-        lengths += [cut[0], cut[1] - cut[0]]
-    ids = document_ids(bins, lengths, room)
+    ids = torch.full((rows, room), -1)
+    for row in range(rows):
+        first, both = sorted(rng.sample(range(1, room), 2))
+        ids[row, :both] = 2 * row + (torch.arange(both) >= first)
     learned = torch.tensor([[rng.random() < share for _ in range(room)] for _ in range(rows)], dtype=torch.bool)
     return ids, learned.reshape(rows, room)
 
@@ -85,7 +82,7 @@ that number.""",
     "`TRL` masks with `assistant_only_loss=True`.",
 )
 
-ANSWERS = r'''import torch
+ANSWERS = r"""import torch
 
 from course_lib import params
 
@@ -95,7 +92,6 @@ way = params("count-targets").way  # leave as is: "average" or "sum", what is do
 
 
 def weights(comm, ids, learned):
-    """The weight of each position's loss, (rows, room), float32. Budget: one number."""
     ### BEGIN SOLUTION
     counts = torch.zeros(ids.shape)
     counts[:, :-1] = (learned[:, 1:] & (ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).float()
@@ -149,4 +145,4 @@ def weights(comm, ids, learned):
 # %% wrong: float64 weights => values another-kind
 # ~ return counts * ==> return counts.double() *
 # %% half: all counts on the wire => 3  from: all counts on the wire
-'''
+"""

@@ -99,7 +99,7 @@ bottleneck.""",
     "broadcast it in buckets instead; Moonshot's checkpoint-engine has both forms.",
 )
 
-ANSWERS = r'''import torch
+ANSWERS = r"""import torch
 
 from course_lib import params
 
@@ -109,12 +109,10 @@ serves = params("sync-weights").serves  # leave as is: copies serve the generato
 
 
 def sync_weights(comm, shard, rows: list, columns: list) -> torch.Tensor:
-    """A generator rank's columns of all rows; on a trainer rank its shard."""
     ### BEGIN SOLUTION
     trainers = len(rows)
 
     def sources(g: int) -> list[int]:
-        """The trainer ranks that generator g gets its part from, one for each range of rows."""
         holders = [[r for r, each in enumerate(rows) if each == held] for held in dict.fromkeys(rows)]
         at = (lambda n: g % n) if serves == "in turn" else (lambda n: g * n // len(columns))
         return [ranks[at(len(ranks))] for ranks in holders]
@@ -183,4 +181,4 @@ def sync_weights(comm, shard, rows: list, columns: list) -> torch.Tensor:
 # ~ got = shard.new_empty( ==> got = torch.empty(
 # %% wrong: the list of rows is emptied => values changed
 # ~ return shard ==> rows.clear(); return shard
-'''
+"""

@@ -8,6 +8,14 @@ DRILLS = (
     _drill("adapter-numbers", _NUMBER, out=(4096, 1024, 8192), wide=(4096, 5120, 14336), rank=(16, 4, 8, 32))(
         "A matrix of {{out:int}} × {{wide:int}} gets LoRA of rank {{rank}}: how many numbers are trained?"
     ),
+    _drill("rows-of-b", _NUMBER, out=(4096, 8192, 14336), tp=(4, 2, 8), rank=(16, 8, 32))(
+        "The outputs of a {{out:int}} × 4,096 matrix are divided by {{tp}} ranks, LoRA of rank {{rank}}: how many "
+        "numbers of B has a rank?"
+    ),
+    _drill("centered-advantage", _NUMBER, right=(2, 1, 3), group=(8, 16, 20))(
+        "{{right}} of {{group}} answers get reward 1, the others 0. What is a right answer's advantage before the "
+        "division by the standard deviation?"
+    ),
     _drill("scaled-advantage", _NUMBER, right=(2, 1, 4), group=(8, 12, 16))(
         "{{right}} of {{group}} answers get reward 1, the others 0. What is a right answer's advantage over the "
         "standard deviation (over n − 1)?"

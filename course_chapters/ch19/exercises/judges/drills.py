@@ -2,7 +2,7 @@
 
 import math
 
-from course_grader.judging import Mistake, drill_key
+from course_grader.judging import Mistake, Times, drill_key
 
 DRILLS = {
     "adapter-numbers": drill_key(
@@ -11,6 +11,18 @@ DRILLS = {
         Mistake("whole", lambda p: p["out"] * p["wide"], "That is the frozen matrix."),
         Mistake("one-factor", lambda p: p["rank"] * p["wide"], "That is A alone."),
         rel=1e-6,
+    ),
+    "rows-of-b": drill_key(
+        lambda p: p["rank"] * p["out"] / p["tp"],
+        "{{rank}} · {{out:int}} / {{tp}} = {{answer:int}}.",
+        Mistake("whole", Times(lambda p: p["tp"]), "B is divided with the outputs."),
+        rel=1e-6,
+    ),
+    "centered-advantage": drill_key(
+        lambda p: 1 - p["right"] / p["group"],
+        "1 − {{right}} / {{group}} = {{answer}}.",
+        Mistake("mean", lambda p: p["right"] / p["group"], "That is the mean reward."),
+        rel=0.01,
     ),
     "scaled-advantage": drill_key(
         lambda p: math.sqrt((p["group"] - p["right"]) / p["right"] * (1 - 1 / p["group"])),

@@ -138,6 +138,4 @@ def useful(rewards: list[float], questions: list[int]) -> list[int]:
 # > return the questions in increasing order.
 # ~ sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
 # ~~ ==> list({one: 0 for one in questions if sum(question == one for question, _ in pairs) > 1})
-# %% half: no second function => 2
-# ~ pairs = set( ==> raise NotImplementedError; pairs = set(
 """

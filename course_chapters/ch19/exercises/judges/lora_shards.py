@@ -124,8 +124,4 @@ def fsdp_share(frozen: float, trained: float, gathers: int) -> float:
 # %% wrong: gathered once => values
 # > the weights are gathered `gathers` times.
 # ~ (gathers * (frozen + trained) + trained) ==> (frozen + 2 * trained)
-# %% half: nothing after the first function => 1.4
-# ~ return "a" if ==> raise NotImplementedError; return "a" if
-# ~ a, b = ( ==> raise NotImplementedError; a, b = (
-# ~ return (gathers ==> raise NotImplementedError; return (gathers
 """

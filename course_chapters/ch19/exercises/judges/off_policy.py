@@ -185,6 +185,4 @@ def clipped(new: list[float], old: list[float], advantage: float, clip: float) -
 # ~~ ==> sum(each >= 1 + clip if advantage > 0 else advantage < 0 and each <= 1 - clip for
 # %% wrong: overflow => generality raised
 # ~ math.exp(gap) if gap < 700 else math.inf ==> math.exp(gap)
-# %% half: no count => 4
-# ~ found = [each for each in map(ratio ==> raise NotImplementedError; found = [each for each in map(ratio
 """

@@ -132,6 +132,9 @@ def weights(comm, ids, learned):
 # %% wrong: questions are learned => values
 # > the weights do not look at `learned`: tokens of the user count, too.
 # ~ (learned[:, 1:] & (ids ==> ((ids
+# %% wrong: tokens without a loss are counted => values
+# > the number of tokens includes some without a loss, such as one that begins a conversation.
+# ~ counts.sum(dtype=torch.float64).reshape(1) ==> (learned & (ids >= 0)).sum(dtype=torch.float64).reshape(1)
 # %% wrong: rows, not tokens => values other-numbers
 # ~ total = counts.sum(dtype=torch.float64).reshape(1) ==> total = torch.tensor([float(len(ids))])
 # %% wrong: the weights of a half batch => values other-numbers

@@ -52,7 +52,7 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Series(part="advantages", want=right[0], words=_words, each="answer", rel=1e-6),
-        Series(part="useful", want=right[1], words=_words, each="place"),
+        Series(part="useful", want=right[1], words=_words, each="useful question"),
     ),
     why="""The mean over a group is an estimate of the question's value that needs no critic. An answer is worth what it
 has above that mean. If all answers are right or all are wrong, the group says nothing, and a job that wants steps of
@@ -103,6 +103,9 @@ def useful(rewards: list[float], questions: list[int]) -> list[int]:
 # %% wrong: the mean of all answers => values
 # > the baseline is the mean over all answers; it must be the mean over the answers to the same question.
 # ~ mean = sum(group) / len(group) ==> mean = sum(rewards) / len(rewards)
+# %% wrong: without the answer itself => values
+# > this compares an answer with the others; the mean of the question's rewards includes its own.
+# ~ mean = sum(group) / len(group) ==> mean = (sum(group) - reward) / max(len(group) - 1, 1)
 # %% wrong: no baseline => values
 # > the mean of the question's rewards is not subtracted.
 # ~ (reward - mean) / spread ==> reward / spread

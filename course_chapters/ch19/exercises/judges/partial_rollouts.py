@@ -34,7 +34,7 @@ JUDGING = Judging(
     shares=shares(idle=(0.2, 0.25), time=(0.1, 0.15), old=(0.15, 0.15)),
     cases=_cases,
     verdicts=table(
-        Column(part="idle", unit="fraction", want=right[0], words=right.words(0)),
+        Column(part="idle", unit="(a fraction of one)", want=right[0], words=right.words(0)),
         (
             Column(part="time", unit="seconds", want=lambda *row: right[1](*row)[0], words=right.words(1)),
             Column(part="old", unit="tokens", want=lambda *row: right[1](*row)[1], words=right.words(1), rel=EXACT),

@@ -18,8 +18,8 @@ from course_lib.estimate.units import require_whole
 CLIP, CAP = 0.2, 2.0  # of the ratio of two steps; of the weight between two engines
 
 
-def advantages(rewards: Tensor, group: int, scaled: bool = True) -> Tensor:
-    """Each answer's reward minus the mean of its group, over the group's standard deviation where `scaled`.
+def advantages(rewards: Tensor, group: int) -> Tensor:
+    """Each answer's reward minus the mean of its group, over the group's standard deviation.
 
     The standard deviation divides by n − 1, as `torch.std` does, which TRL and verl call.
 
@@ -34,11 +34,9 @@ def advantages(rewards: Tensor, group: int, scaled: bool = True) -> Tensor:
     if not rewards.isfinite().all():
         raise ValueError("A reward is NaN or infinite; score every answer, or leave the question out.")
     grouped = rewards.reshape(-1, group)
-    centered = grouped - grouped.mean(1, keepdim=True)
-    if scaled:
-        centered = centered / grouped.std(1, keepdim=True)
+    scaled = (grouped - grouped.mean(1, keepdim=True)) / grouped.std(1, keepdim=True)
     equal = grouped.amax(1, keepdim=True) == grouped.amin(1, keepdim=True)  # the mean of equal numbers is rounded
-    return torch.where(equal, 0.0, centered).reshape(rewards.shape)
+    return torch.where(equal, 0.0, scaled).reshape(rewards.shape)
 
 
 def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:

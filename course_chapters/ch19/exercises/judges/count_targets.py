@@ -121,8 +121,7 @@ def weights(comm, ids, learned):
 # ~ counts[:, :-1] = (learned[:, 1:] & ==> counts[:, :-1] = (learned[:, :-1] &
 # %% wrong: shifted the other way => values
 # > the weight lies one position after the learned token; it belongs one position before it.
-# ~ counts[:, :-1] = (learned[:, 1:] & (ids[:, 1:] == ids[:, :-1])
-# ~~ ==> counts[:, 1:] = (learned[:, :-1] & (ids[:, 1:] == ids[:, :-1])
+# ~ counts[:, :-1] = (learned[:, 1:] & ==> counts[:, 1:] = (learned[:, :-1] &
 # %% wrong: across conversations => values
 # > the first token of a conversation is predicted from the conversation before it in the row.
 # ~ & (ids[:, 1:] == ids[:, :-1]) & ==> &

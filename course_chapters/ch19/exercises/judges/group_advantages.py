@@ -122,8 +122,7 @@ def useful(rewards: list[float], questions: list[int]) -> list[int]:
 # > the difference is divided by the standard deviation, which this variant leaves out.
 # ~ if kind == "scaled" else 1.0 ==> or 1.0
 # %% wrong: neighbors are a group => values -
-# ~ groups.setdefault(question, []).append(reward)
-# ~~ ==> groups[question] = rewards[:4]
+# ~ groups.setdefault(question, []).append(reward) ==> groups[question] = rewards[:4]
 # %% wrong: a rounded mean divided by its rounding => generality ~ unless kind=centered
 # ~ 0.0 if max(group) == min(group) else (reward - mean) / spread ==> (reward - mean) / (spread or 1.0)
 # %% wrong: a small number beside the spread => values unless kind=centered

@@ -127,8 +127,7 @@ def clipped(new: list[float], old: list[float], advantage: float, clip: float) -
 
 # %% right: case by case
 # ~ most = cap if above == "truncated" else 0.0 ==> most = min(each, cap) * (above == "truncated")
-# ~ return gap if gap != gap else math.exp(gap) if gap < 700 else math.inf
-# ~~ ==> return gap if math.isnan(gap) else math.exp(min(gap, 600))
+# ~ math.exp(gap) if gap < 700 else math.inf ==> math.exp(min(gap, 600))
 # ~ min(max(each, 1 - clip), 1 + clip) ==> min(each, 1 + clip) if advantage > 0 else max(each, 1 - clip)
 # ~ -weight * min(each * advantage, inside * advantage) ==> -weight * advantage * inside
 # ~ sum(each > 1 + clip if advantage > 0 else advantage < 0 and each < 1 - clip for each in found)
@@ -156,8 +155,7 @@ def clipped(new: list[float], old: list[float], advantage: float, clip: float) -
 # ~ found.append(-weight * min( ==> found.append(-min(
 # %% wrong: one ratio for both => values
 # > the clip acts on the ratio of `new` to `generator`; it belongs to the ratio of `new` to `old`.
-# ~ zip(engine_weights(old, generator, cap), map(ratio, new, old), strict=True):
-# ~~ ==> zip([1.0] * len(new), map(ratio, new, generator), strict=True):
+# ~ engine_weights(old, generator, cap), map(ratio, new, old) ==> [1.0] * len(new), map(ratio, new, generator)
 # %% wrong: never clipped => values
 # > the ratio is not clipped.
 # ~ inside = min(max(each, 1 - clip), 1 + clip) ==> inside = each

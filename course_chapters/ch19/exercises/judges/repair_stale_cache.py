@@ -95,8 +95,7 @@ def publish(server, request, beginning: str, page: int) -> None:
 
 # %% right: in other forms
 # ~ if version <= server.version: ==> if not server.version < version:
-# ~ server.free += [page for page in server.cache.values() if server.users[page] == 0]
-# ~~ ==> server.free = server.free + [page for page in server.cache.values() if not server.users[page]]
+# ~ server.free += [page for ==> server.free = server.free + [page for
 # ~ server.cache.clear() ==> server.cache = {}
 # ~ request.version == server.version: ==> beginning not in server.cache and request.version >= server.version:
 # ~ server.cache.setdefault(beginning, page) ==> server.cache[beginning] = page
@@ -120,8 +119,7 @@ def publish(server, request, beginning: str, page: int) -> None:
 # ~ server.cache.clear() ==> server.cache = {key: page for key, page in server.cache.items() if server.users[page]}
 # %% wrong: idle pages come first => values
 # > freed pages come after those that were free before.
-# ~ server.free += [page for page in server.cache.values() if server.users[page] == 0]
-# ~~ ==> server.free[:0] = [page for page in server.cache.values() if server.users[page] == 0]
+# ~ server.free += [page for ==> server.free[:0] = [page for
 # %% wrong: late updates count => generality
 # > an older version arrived late and replaced the newer one.
 # -     if version <= server.version:

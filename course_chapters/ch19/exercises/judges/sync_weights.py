@@ -132,8 +132,7 @@ def sync_weights(comm, shard, rows: list, columns: list) -> torch.Tensor:
 # %% right: all sends at once
 # ~ trainers = len(rows) ==> trainers, works = len(rows), []
 # ~ for held in dict.fromkeys(rows)] ==> for held in sorted(set(rows))]
-# ~ comm.send(shard[:, start:stop], trainers + g)
-# ~~ ==> works.append(comm.isend(shard[:, start:stop].contiguous(), trainers + g))
+# ~ comm.send(shard[:, start:stop], trainers + g) ==> works.append(comm.isend(shard[:, start:stop], trainers + g))
 # ~ return shard ==> return [shard, *(work.wait() for work in works)][0]
 # ~ comm.recv(got[slice(*rows[source])], source) ==> works.append(comm.irecv(got[slice(*rows[source])], source))
 # ~ return got ==> return [got, *(work.wait() for work in works)][0]
@@ -166,8 +165,7 @@ def sync_weights(comm, shard, rows: list, columns: list) -> torch.Tensor:
 # +         comm.recv(got[slice(*rows[source])], source)
 # +     return torch.cat([got[slice(*rows[source])] for source in sorted(sources(comm.rank - trainers))])
 # %% wrong: as many rows on every rank => values raised
-# ~ comm.recv(got[slice(*rows[source])], source)
-# ~~ ==> comm.recv(got[source * len(got) // trainers : (source + 1) * len(got) // trainers], source)
+# ~ got[slice(*rows[source])] ==> got[source * len(got) // trainers : (source + 1) * len(got) // trainers]
 # %% wrong: columns in equal parts => values
 # > every generator got an equal share of the columns; `columns` says which ones it needs.
 # ~ for g, (start, stop) in enumerate(columns):

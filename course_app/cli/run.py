@@ -91,6 +91,11 @@ def run(
         rest += ["--seconds", f"{60 * max_minutes:g}"] if max_minutes is not None else []
         raise typer.Exit(part("course_runs.serve", "serving").main(rest))
     if program == "posttrain":
+        for flag, value in {"--nproc": nproc, "--max-cost": max_cost, "--price": price}.items():
+            if value is not None:
+                instead = "give --trainers and --generators" if flag == "--nproc" else "it runs on processors alone"
+                raise Trouble(f"`run posttrain` has no {flag}.", instead)
+        rest += ["--minutes", f"{max_minutes:g}"] if max_minutes is not None else []
         raise typer.Exit(part("course_chapters.ch19.posttrain", "post-training").main(rest))
     if asks_for_help:
         typer.echo("Flags of `course run` itself, such as --nproc, --max-cost and --retries: course run --help\n")

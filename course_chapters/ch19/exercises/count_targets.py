@@ -8,7 +8,7 @@ WAYS = {
 CARD = Card(
     title="Which tokens count, and how much",
     text="""Give every position of this rank's packed conversations the weight that its loss needs, so that all ranks
-together learn from the mean over **all tokens that the assistant wrote**. Write `weights(comm, ids, learned)`.
+together learn from the mean over **all tokens with a loss**. Write `weights(comm, ids, learned)`.
 
 - `ids` (rows, room) says which conversation of this rank a position belongs to; −1 is padding. `learned` (rows, room)
   is True where the assistant wrote the token.

@@ -9,12 +9,12 @@ nothing extra.
 
 - `held(out, wide, rank, tp, cut)`: numbers of `[A, B]` on one rank.
 - `partial(cut)`: "a" or "b", the one whose gradient is a sum over the TP ranks.
-- `step_bytes(out, wide, rank, tp, dp, cut)`: bytes that a rank sends for this adapter after the backward pass. First a
-  ring all-reduce over `tp` completes the partial gradient. Then one over `dp` averages all that the rank holds.
-  Gradients have {{width}} bytes per number.
+- `step_bytes(out, wide, rank, tp, dp, cut, width)`: bytes that a rank sends for this adapter after the backward pass.
+  First a ring all-reduce over `tp` completes the partial gradient. Then one over `dp` averages all that the rank holds.
+  Gradients have `width` bytes per number, {{width}} in the first case.
 - `fsdp_share(frozen, trained, gathers)`: bytes of a step under FSDP, over those of full training. `frozen` numbers stay
-  as they are and `trained` ones are added beside them. All have {{width}} bytes per number wherever they travel, and
-  are gathered `gathers` times; trained ones are reduce-scattered once. Full training has the `frozen` numbers alone,
+  as they are and `trained` ones are added beside them. All have the same bytes per number wherever they travel, and are
+  gathered `gathers` times; trained ones are reduce-scattered once. Full training has the `frozen` numbers alone,
   and trains them.""",
     **Worth(points=7, minutes=15, difficulty=3, importance=4),
     kind="more",

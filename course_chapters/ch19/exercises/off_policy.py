@@ -1,4 +1,7 @@
-from course_grader.exercises import Card, ListOf, Number, Rows, Worth
+from course_grader.exercises import Card, Worth
+from course_grader.exercises.probes import rows
+from course_grader.exercises.result_schema import ListOf, Number, Rows
+from course_grader.exercises.snippets import functions
 
 RULES = {
     "truncated": "The weight is the ratio, and `cap` where the ratio is above `cap`",
@@ -32,9 +35,10 @@ The first case has a cap of {{cap}}.""",
     ),
     answers=("engine_weights", "losses", "clipped"),
     allowed="the standard library; the library's functions are switched off.",
-    hides=("course_chapters.ch19.policy:truncated_weights, clipped_losses, ratios, loss_gradient",),
+    hides=functions("course_chapters.ch19.policy", "truncated_weights", "clipped_losses", "ratios"),
     params={"above": "truncated", "rule": RULES["truncated"], "cap": 2},
     vary=lambda draw: {"above": "masked", "rule": RULES["masked"], "cap": draw.choice((1.5, 3, 4))},
     structural="above",
+    probe=rows,
     returns=Rows(ListOf(Number("a weight")), ListOf(Number("a loss")), Number("tokens", whole=True)),
 )

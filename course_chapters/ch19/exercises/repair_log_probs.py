@@ -14,7 +14,7 @@ CARD = Card(
     text=f"""With this code, a trainer's ratios are far from 1 before the first update. Repair it. Each of its bugs was
 in a public trainer: logits at another temperature than the generator's (*huggingface/trl, pull request 3029, 2025*), a
 mask that is one token away from the log probabilities (*modelscope/ms-swift, pull request 8427, 2026*), and logits in
-16 bits where another trainer insists on fp32 (*PrimeIntellect-ai/prime-rl, pull request 679, 2025*).
+16 bits, until the trainer forced fp32 (*PrimeIntellect-ai/prime-rl, pull request 664, 2025*).
 
 {GIVEN}
 

@@ -47,6 +47,4 @@ def audit_post_training() -> dict[str, tuple[float, str, str]]:
 # +     return {name: (number, *right) for name, (number, _, _) in found.items()}
 # %% wrong: another cause => values wrong-cause
 # ~ "wrong", "weights alone" ==> "wrong", "16-bit recipe"
-# %% wrong: left as it is => not-answered
-# ~ right = "right", "as printed" ==> raise NotImplementedError
 '''

@@ -1,7 +1,12 @@
+import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Case, Judging, Params, Random, Series, Worked, generality, plain, shares, shown, table
+from course_grader.judging import Judging, Params, Worked
+from course_grader.judging.cases import shown
+from course_grader.judging.per_row import Series, shares, table
+from course_grader.judging.random_inputs import generality, plain
+from course_grader.records import Case
 
 right = Worked("group-advantages")
 
@@ -10,7 +15,7 @@ def _words(rewards: Sequence[float], questions: Sequence[int]) -> str:
     return f"{len(rewards)} answers to {len(set(questions))} questions"
 
 
-def _mixed(rng: Random, sizes: Sequence[int], values: Sequence[float]) -> tuple[Any, ...]:
+def _mixed(rng: random.Random, sizes: Sequence[int], values: Sequence[float]) -> tuple[Any, ...]:
     """Answers in a random order, with numbers of questions that do not count from 0."""
     names = rng.sample(range(3, 90), len(sizes))
     owners = [name for name, size in zip(names, sizes, strict=True) for _ in range(size)]
@@ -18,7 +23,7 @@ def _mixed(rng: Random, sizes: Sequence[int], values: Sequence[float]) -> tuple[
     return [rng.choice(values) for _ in owners], owners
 
 
-def _cases(params: Params, rng: Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     first = [(params["first"], 0, 1, params["first"]), (7, 7, 3, 7)]
     example = (list(map(float, first[0])), list(first[1]))
     equal = ([1.0, 1.0, 1.0, 0.0, 0.5, 0.0], [5, 5, 5, 2, 2, 2])
@@ -46,24 +51,26 @@ JUDGING = Judging(
     shares=shares(advantages=(0.4, 0.2), useful=(0.2, 0.2)),
     cases=_cases,
     verdicts=table(
-        Series("advantages", words=_words, each="answer", rel=1e-6),
-        Series("useful", words=_words, each="place"),
-        right=right,
+        Series(part="advantages", want=right[0], words=_words, each="answer", rel=1e-6),
+        Series(part="useful", want=right[1], words=_words, each="useful question"),
     ),
     why="""The mean over a group is an estimate of the question's value that needs no critic. An answer is worth what it
 has above that mean. If all answers are right or all are wrong, the group says nothing, and a job that wants steps of
 one size asks further questions until enough groups are mixed. Division by the standard deviation makes questions weigh
 alike; it also makes the rare mixed answers to easy and hard questions weigh more.""",
-    pytorch="TRL's `GRPOTrainer` reshapes rewards to (questions, num_generations) and adds 1e-4 to the standard "
-    "deviation; `scale_rewards=False` leaves the division out.",
+    pytorch="TRL's `GRPOTrainer` and verl's `compute_grpo_outcome_advantage` call `torch.std`, which divides by n − 1, "
+    "and add a small number to it; `scale_rewards=False` and `norm_adv_by_std_in_grpo=False` leave the division out.",
 )
 
-ANSWERS = r'''# %% right: worked
+ANSWERS = r"""from course_lib import params
+
+
+# %% right: worked
 kind = params("group-advantages").kind  # leave as is: "scaled" or "centered"
 
 
 def advantages(rewards: list[float], questions: list[int]) -> list[float]:
-    """The advantage of each answer."""
+    ### BEGIN SOLUTION
     groups = {}
     for reward, question in zip(rewards, questions, strict=True):
         groups.setdefault(question, []).append(reward)
@@ -71,39 +78,43 @@ def advantages(rewards: list[float], questions: list[int]) -> list[float]:
     for reward, question in zip(rewards, questions, strict=True):
         group = groups[question]
         mean = sum(group) / len(group)
-        spread = (sum((each - mean) ** 2 for each in group) / len(group)) ** 0.5 if kind == "scaled" else 1.0
+        squares = sum((each - mean) ** 2 for each in group)
+        spread = (squares / max(len(group) - 1, 1)) ** 0.5 if kind == "scaled" else 1.0
         found.append(0.0 if max(group) == min(group) else (reward - mean) / spread)
     return found
+    ### END SOLUTION
 
 
 def useful(rewards: list[float], questions: list[int]) -> list[int]:
-    """The questions that a step can learn from."""
+    ### BEGIN SOLUTION
     pairs = set(zip(questions, rewards, strict=True))
     return sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
+    ### END SOLUTION
+
 # %% right: with statistics
-def advantages(rewards, questions):
-    from statistics import fmean, pstdev
-
-    own = {one: [r for r, q in zip(rewards, questions) if q == one] for one in set(questions)}
-    flat = {one for one, group in own.items() if len(set(group)) == 1}
-    over = {one: pstdev(own[one]) if params("group-advantages").kind == "scaled" else 1 for one in own}
-    return [0.0 if q in flat else (r - fmean(own[q])) / over[q] for r, q in zip(rewards, questions)]
-
-
-def useful(rewards, questions):
-    return [one for one in sorted(set(questions)) if len({r for r, q in zip(rewards, questions) if q == one}) > 1]
+# ~ groups = {} ==> from statistics import fmean, stdev
+# +     groups = {}
+# ~ mean = sum(group) / len(group) ==> mean = fmean(group)
+# ~ (squares / max(len(group) - 1, 1)) ** 0.5 if ==> stdev(group) if len(group) > 1 and
+# ~ 0.0 if max(group) == min(group) else ==> 0 if len(set(group)) == 1 else
+# ~ pairs = set( ==> pairs = list(
+# ~ {one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1}
+# ~~ ==> {one for one, r in pairs if any(question == one and r != other for question, other in pairs)}
 # %% wrong: the mean of all answers => values
 # > the baseline is the mean over all answers; it must be the mean over the answers to the same question.
 # ~ mean = sum(group) / len(group) ==> mean = sum(rewards) / len(rewards)
+# %% wrong: without the answer itself => values
+# > this compares an answer with the others; the mean of the question's rewards includes its own.
+# ~ mean = sum(group) / len(group) ==> mean = (sum(group) - reward) / max(len(group) - 1, 1)
 # %% wrong: no baseline => values
 # > the mean of the question's rewards is not subtracted.
 # ~ (reward - mean) / spread ==> reward / spread
-# %% wrong: over n minus 1 => values unless kind=centered
-# > the squares are divided by n − 1; the statement asks for n.
-# ~ for each in group) / len(group)) ** 0.5 ==> for each in group) / max(len(group) - 1, 1)) ** 0.5
+# %% wrong: over n => values unless kind=centered
+# > the squares are divided by n; the statement asks for n − 1.
+# ~ max(len(group) - 1, 1) ==> len(group)
 # %% wrong: the variance => values unless kind=centered
 # > this divides by the variance, not by its root.
-# ~ / len(group)) ** 0.5 if ==> / len(group)) if
+# ~ ** 0.5 if ==> ** 1.0 if
 # %% wrong: never scaled => values unless kind=centered
 # > the difference is not divided by the standard deviation.
 # ~ if kind == "scaled" else 1.0 ==> if kind == "none" else 1.0
@@ -111,8 +122,7 @@ def useful(rewards, questions):
 # > the difference is divided by the standard deviation, which this variant leaves out.
 # ~ if kind == "scaled" else 1.0 ==> or 1.0
 # %% wrong: neighbors are a group => values -
-# ~ groups.setdefault(question, []).append(reward)
-# ~~ ==> groups[question] = rewards[:4]
+# ~ groups.setdefault(question, []).append(reward) ==> groups[question] = rewards[:4]
 # %% wrong: a rounded mean divided by its rounding => generality ~ unless kind=centered
 # ~ 0.0 if max(group) == min(group) else (reward - mean) / spread ==> (reward - mean) / (spread or 1.0)
 # %% wrong: a small number beside the spread => values unless kind=centered
@@ -130,8 +140,4 @@ def useful(rewards, questions):
 # > return the questions in increasing order.
 # ~ sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
 # ~~ ==> list({one: 0 for one in questions if sum(question == one for question, _ in pairs) > 1})
-# %% wrong: left as it is => not-answered
-# ~ groups = {} ==> raise NotImplementedError; groups = {}
-# %% half: no second function => 2
-# ~ pairs = set( ==> raise NotImplementedError; pairs = set(
-'''
+"""

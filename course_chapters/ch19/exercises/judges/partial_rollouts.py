@@ -1,14 +1,15 @@
-from typing import Any
+import random
 
-from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, generality, plain, shown, unseen
+from course_grader.judging import Judging, Params, Worked
+from course_grader.judging.cases import shown
 from course_grader.judging.per_row import EXACT, Column, shares, table
-from course_lib.estimate.units import count_text
+from course_grader.judging.random_inputs import each_changed, generality, plain, unseen
+from course_grader.records import Case
 
 right = Worked("partial-rollouts")
-Row = tuple[Any, ...]
 
 
-def _cases(params: Params, rng: Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     def lengths(count: int) -> list[int]:
         return [round(rng.lognormvariate(6, 1)) + 10 for _ in range(count)]
 
@@ -29,17 +30,15 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _words(lengths: list[int], speed: float, last: float) -> str:
-    return f"{count_text(len(lengths), 'rollout')} of {lengths} tokens, {speed:g} tokens/s, {last:g}"
-
-
 JUDGING = Judging(
     shares=shares(idle=(0.2, 0.25), time=(0.1, 0.15), old=(0.15, 0.15)),
     cases=_cases,
     verdicts=table(
-        Column("idle", "fraction", words=_words),
-        (Column("time", "seconds", words=_words), Column("old", "tokens", words=_words, rel=EXACT)),
-        right=right,
+        Column(part="idle", unit="(a fraction of one)", want=right[0], words=right.words(0)),
+        (
+            Column(part="time", unit="seconds", want=lambda *row: right[1](*row)[0], words=right.words(1)),
+            Column(part="old", unit="tokens", want=lambda *row: right[1](*row)[1], words=right.words(1), rel=EXACT),
+        ),
     ),
     why="""With a long tail the mean rollout is far shorter than the longest, so most of a synchronous step is waiting.
 Stopping early ends the wait. The price is paid later: the unfinished rollouts carry tokens that older weights
@@ -48,30 +47,35 @@ generated, and the loss must know which.""",
     "rollouts at each weight update.",
 )
 
-ANSWERS = r'''# %% right: worked
+ANSWERS = r"""from course_lib import params
+
+
+# %% right: worked
 trains = params("partial-rollouts").trains  # leave as is: the trainer's GPUs are "elsewhere", or they are "here"
 
 
 def idle_share(lengths: list, speed: float, train: float) -> float:
-    """The idle share of the GPUs' time if all wait for the longest rollout."""
+    ### BEGIN SOLUTION
     if not lengths:
         return 0.0
     step = max(lengths) / speed + train
     busy = sum(lengths) / len(lengths) / speed + (train if trains == "here" else 0)
     return 1 - busy / step
+    ### END SOLUTION
 
 
 def partial_step(lengths: list, speed: float, batch: int) -> tuple[float, int]:
-    """(seconds, tokens in unfinished rollouts) if generation stops after `batch` rollouts."""
+    ### BEGIN SOLUTION
     if not lengths:
         return 0.0, 0
     last = sorted(lengths)[batch - 1]
     return last / speed, last * sum(length > last for length in lengths)
+    ### END SOLUTION
+
 # %% right: from the idle seconds
-# -     busy = sum(lengths) / len(lengths) / speed + (train if trains == "here" else 0)
-# -     return 1 - busy / step
-# +     idle = [(max(lengths) - each) / speed + (train if trains != "here" else 0) for each in lengths]
-# +     return sum(idle) / (len(idle) * step)
+# ~ busy = sum(lengths) / len(lengths) / speed + (train if trains == "here" else 0)
+# ~~ ==> idle = sum(max(lengths) - each for each in lengths) / len(lengths) / speed + train * (trains != "here")
+# ~ 1 - busy / step ==> idle / step
 # ~ last * sum(length > last for length in lengths) ==> sum(min(each, last) for each in lengths if each > last)
 # %% wrong: the busy share => values
 # > this is the share in which the GPUs are busy.
@@ -92,6 +96,7 @@ def partial_step(lengths: list, speed: float, batch: int) -> tuple[float, int]:
 # %% wrong: no rollout fails => generality raised
 # -     if not lengths:
 # -         return 0.0
+#       step = max(lengths) / speed + train
 # %% wrong: the next one => values
 # > this waits for one rollout more than `batch`.
 # ~ sorted(lengths)[batch - 1] ==> sorted(lengths)[min(batch, len(lengths) - 1)]
@@ -110,6 +115,4 @@ def partial_step(lengths: list, speed: float, batch: int) -> tuple[float, int]:
 # %% wrong: tokens for seconds => values
 # > this is the length in tokens; divide it by the speed.
 # ~ return last / speed, ==> return last,
-# %% wrong: left as it is => not-answered
-# ~ step = max(lengths) ==> raise NotImplementedError; step = max(lengths)
-'''
+"""

@@ -34,6 +34,4 @@ def idle_percent() -> tuple[float, float]:
 # ~ return percent - 10, percent + 10 ==> return 80
 # %% wrong: nothing is committed to => values not-positive
 # ~ return percent - 10, percent + 10 ==> return 0, 0
-# %% wrong: left as it is => not-answered
-# ~ gpus = params ==> raise NotImplementedError; gpus = params
 '''

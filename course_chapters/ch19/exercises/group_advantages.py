@@ -1,7 +1,6 @@
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import ListOf, Number, Rows
-from course_grader.exercises.snippets import functions
 
 KINDS = {
     "scaled": "the reward minus the mean of its question's rewards, over their standard deviation, whose squares are "
@@ -38,7 +37,7 @@ For example, rewards of {{first}}, 0, 1 and {{first}} to questions 7, 7, 3 and 7
     ),
     answers=("advantages", "useful"),
     allowed="the standard library; the library's function is switched off.",
-    hides=functions("course_chapters.ch19.policy", "advantages"),
+    hides=("course_chapters.ch19.policy:advantages",),
     params=_numbers("scaled", 1),
     vary=lambda draw: _numbers("centered", draw.choice((2, 3, 5))),
     structural="kind",

@@ -1,8 +1,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
+from course_grader.exercises import Card, Worth, pick
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything
 from course_grader.exercises.values import copied

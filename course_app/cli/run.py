@@ -38,6 +38,9 @@ PROGRAMS = {
     "verify": "check that nothing contradicts the evidence",
 }
 _ALONE = ("matmul", "tour", "failures", "survive")  # they start what they need themselves
+_OF_CHAPTERS = {  # programs that a chapter teaches, and their modules
+    "posttrain": "course_chapters.ch19.posttrain",
+}
 _OWN_RANKS = ("failures", "survive")  # of these, the programs that take --nproc themselves
 
 
@@ -90,8 +93,8 @@ def run(
     if program == "serve":  # it drains when it is interrupted, so that nothing may end it from outside
         rest += ["--seconds", f"{60 * max_minutes:g}"] if max_minutes is not None else []
         raise typer.Exit(part("course_runs.serve", "serving").main(rest))
-    if program == "posttrain":
-        raise typer.Exit(part("course_chapters.ch19.posttrain", "post-training").main(rest))
+    if program in _OF_CHAPTERS:
+        raise typer.Exit(part(_OF_CHAPTERS[program], f"`run {program}`").main(rest))
     if asks_for_help:
         typer.echo("Flags of `course run` itself, such as --nproc, --max-cost and --retries: course run --help\n")
     starting = part("course_runs.worker_start", "real runs")

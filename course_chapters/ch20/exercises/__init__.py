@@ -1,0 +1,8 @@
+"""Chapter 20, "A cluster that works: data, links, health, queues, and sites far apart": cards, drills and the numbers
+of its prose."""
+
+from course_grader.exercises import gather
+
+CARDS = gather(
+    __name__,
+)

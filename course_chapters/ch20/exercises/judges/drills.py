@@ -1,0 +1,3 @@
+"""Answers to chapter 20's drills."""
+
+DRILLS = {}

@@ -1,0 +1,6 @@
+"""What chapter 20 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library
+itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split

@@ -19,8 +19,9 @@ from course_lib.estimate.units import GB, MB, US, require
 NODES, PER_NODE = 4, 4
 RANKS = NODES * PER_NODE
 INSIDE, ACROSS = (2 * US, 400 * GB), (5 * US, 50 * GB)  # latency in s, bandwidth in bytes/s, one way
+SLOWDOWN = 4.0
 NETWORK, SICK = 1, 2  # numbers of levels
-NBYTES, PAIR_BYTES = int(8 * MB), int(2 * MB)  # of a collective on each rank, and of one message of the pairwise test
+NBYTES, PAIR_BYTES = int(4 * MB), int(MB)  # of a collective on each rank, and of one message of the pairwise test
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,13 @@ FAULTS: Mapping[str, Fault] = {
 
 
 class FaultyTopology(Topology):
-    """Nodes of `PER_NODE` ranks whose network has a fault; a slow link has its bandwidth divided by `slowdown`."""
+    """Nodes of `PER_NODE` ranks whose network has a fault; a slow link has its bandwidth divided by `SLOWDOWN`."""
 
-    def __init__(self, fault: Fault, slowdown: float = 4.0) -> None:
-        require("slowdown", slowdown, least=1, open_below=False)
+    def __init__(self, fault: Fault) -> None:
         latency, bandwidth = ACROSS
         network = Level("network", 10**6, latency, bandwidth)
         super().__init__(
-            (Level("node", PER_NODE, *INSIDE), network, Level("slow link", None, latency, bandwidth / slowdown))
+            (Level("node", PER_NODE, *INSIDE), network, Level("slow link", None, latency, bandwidth / SLOWDOWN))
         )
         object.__setattr__(self, "fault", fault)
 
@@ -84,9 +84,9 @@ def _filled(comm: Any, work: Callable[..., object], count: int) -> None:
 
 
 @lru_cache(maxsize=128)
-def seconds(collective: str, fault: str, slowdown: float = 4.0, nbytes: int = NBYTES) -> float:
+def seconds(collective: str, fault: str, nbytes: int = NBYTES) -> float:
     """Seconds of a collective of `nbytes` on each rank."""
-    topology = FaultyTopology(FAULTS[fault], slowdown)
+    topology = FaultyTopology(FAULTS[fault])
     return simulate(_filled, RANKS, (COLLECTIVES[collective], nbytes), topology=topology).seconds
 
 
@@ -96,22 +96,22 @@ def _shift(comm: Any, by: int, nbytes: int) -> None:
 
 
 @lru_cache(maxsize=64)
-def pair_seconds(fault: str, slowdown: float = 4.0, nbytes: int = PAIR_BYTES) -> Sequence[Sequence[float]]:
+def pair_seconds(fault: str, nbytes: int = PAIR_BYTES) -> Sequence[Sequence[float]]:
     """Seconds from each rank to each other, [source][target], in the rounds of a pairwise all-to-all.
 
     In round k every rank sends to the rank k further, so that all adapters work at once; 0 on the diagonal.
     """
     found = [[0.0] * RANKS for _ in range(RANKS)]
-    topology = FaultyTopology(FAULTS[fault], slowdown)
+    topology = FaultyTopology(FAULTS[fault])
     for by in range(1, RANKS):
         for each in simulate(_shift, RANKS, (by, nbytes), topology=topology).messages:
             found[each.src][each.dst] = each.arrived
     return found
 
 
-def flapping_steps(collective: str, down: float, steps: int, slowdown: float = 4.0, seed: int = 0) -> list[float]:
+def flapping_steps(collective: str, down: float, steps: int, seed: int = 0) -> list[float]:
     """Seconds of a collective in each of `steps` steps if the adapter is slow in a share `down` of them."""
     require("down", down, "a fraction of the steps", most=1, open_below=False)
     coin = torch.Generator().manual_seed(seed)
-    times = [seconds(collective, fault, slowdown) for fault in ("none", "slow adapter")]
+    times = [seconds(collective, fault) for fault in ("none", "slow adapter")]
     return [times[int(each < down)] for each in torch.rand(steps, generator=coin)]

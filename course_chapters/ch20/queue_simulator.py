@@ -152,13 +152,13 @@ class _Queue:
         self.started.append(done)
         heapq.heappush(self.running, (done.end, len(self.started), done))
 
-    def _earliest(self, job: Job, now: float, more: list[tuple[float, dict[int, int]]]) -> float:
+    def _earliest(self, job: Job, now: float, more: Sequence[tuple[float, Mapping[int, int]]]) -> float:
         """When a job can start if running jobs, and `more` beside them, use their whole limits."""
         free = list(self.free)
         for _, places in more:
             for node, count in places.items():
                 free[node] -= count
-        held = [(each.start + each.job.limit, each.places) for _, _, each in self.running] + more
+        held = [*more, *((each.start + each.job.limit, each.places) for _, _, each in self.running)]
         at = now
         for ends, places in sorted(held, key=lambda each: each[0]):
             if place(free, job.gpus, self.spread) is not None:

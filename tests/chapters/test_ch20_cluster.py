@@ -1,4 +1,4 @@
-"""Chapter 20's health checks, link faults and queue: closed forms against seeded simulations, and what never happens."""
+"""Chapter 20's health checks, link faults and queue: closed forms against seeded simulations."""
 
 import math
 from collections import Counter
@@ -51,7 +51,6 @@ def test_the_fewest_known_answers(chance, wanted, tests):
         (lambda: Check(noise=0), "noise is 0"),
         (lambda: Check(share=1.5), "share is 1.5"),
         (lambda: Check(repeats=0), "repeats is 0"),
-        (lambda: link_faults.FaultyTopology(link_faults.FAULTS["none"], 0.5), "slowdown is 0.5"),
         (lambda: link_faults.flapping_steps("all-to-all", -0.1, 3), "down is -0.1"),
         (lambda: simulate_queue([Job(0, 12, 1, 1)], 4), "asks for 12 GPUs"),
         (lambda: simulate_queue([Job(0, 40, 1, 1)], 4), "at most 4 of them"),
@@ -89,7 +88,7 @@ def test_the_matrix_shows_the_pairs_of_the_fault_and_no_others():
     sound, sick = (link_faults.pair_seconds(fault)[bad][other] for fault in ("none", "one slow path"))
     (latency, bandwidth), nbytes = link_faults.ACROSS, link_faults.PAIR_BYTES
     assert sound == pytest.approx(collectives.message_cost(nbytes, latency, bandwidth).seconds)
-    assert sick == pytest.approx(collectives.message_cost(nbytes, latency, bandwidth / 4).seconds)
+    assert sick == pytest.approx(collectives.message_cost(nbytes, latency, bandwidth / link_faults.SLOWDOWN).seconds)
 
 
 def test_each_collective_shows_the_faults_that_it_sends_through():
@@ -100,7 +99,7 @@ def test_each_collective_shows_the_faults_that_it_sends_through():
     }
     assert all(slower["ring all-reduce", fault] == pytest.approx(1) for fault in link_faults.FAULTS)
     assert slower["all-reduce by rails", "one slow path"] == pytest.approx(1)
-    assert min(slower["all-to-all", fault] for fault in link_faults.FAULTS if fault != "none") > 1.1
+    assert min(slower["all-to-all", fault] for fault in link_faults.FAULTS if fault != "none") > 1.05
     assert slower["all-reduce by rails", "slow adapter"] > 2 and slower["tree all-reduce", "slow adapter"] > 3
 
 

@@ -17,6 +17,18 @@ import numpy as np
 from course_lib.estimate.units import require, require_whole
 
 
+def rejection_chance(threshold: float, rate: float, noise: float, repeats: int) -> float:
+    """The chance that the mean of `repeats` measurements of a node with this rate is below the threshold."""
+    return NormalDist(rate, noise / math.sqrt(repeats)).cdf(threshold)
+
+
+def healthy_share(alarms: float, detection: float, share: float) -> float:
+    """The share of the rejected nodes that are healthy if a `share` of all is weak (Bayes); 0 if none is rejected."""
+    wrong = (1 - share) * alarms
+    rejected = wrong + share * detection
+    return wrong / rejected if rejected else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """A measured rate of a node, as a share of a healthy node's."""
@@ -34,11 +46,11 @@ class Check:
 
     def false_alarm(self, threshold: float) -> float:
         """The chance that a healthy node measures less than the threshold."""
-        return self._below(threshold, 1.0)
+        return rejection_chance(threshold, 1.0, self.noise, self.repeats)
 
     def detection(self, threshold: float) -> float:
         """The chance that a weak node does."""
-        return self._below(threshold, self.weak)
+        return rejection_chance(threshold, self.weak, self.noise, self.repeats)
 
     def rejected(self, threshold: float) -> float:
         """The share of all nodes that fail the check."""
@@ -46,8 +58,7 @@ class Check:
 
     def healthy_among_rejected(self, threshold: float) -> float:
         """The share of the rejected nodes that are healthy (Bayes)."""
-        rejected = self.rejected(threshold)
-        return (1 - self.share) * self.false_alarm(threshold) / rejected if rejected else 0.0
+        return healthy_share(self.false_alarm(threshold), self.detection(threshold), self.share)
 
     def weak_among_kept(self, threshold: float) -> float:
         """The share of the kept nodes that are weak."""
@@ -57,9 +68,6 @@ class Check:
     def usable(self, threshold: float, nodes: int) -> float:
         """What a fleet is worth to jobs of so many nodes: the share of nodes that is kept, times the mean speed."""
         return (1 - self.rejected(threshold)) * job_speed(self.weak_among_kept(threshold), self.weak, nodes)
-
-    def _below(self, threshold: float, rate: float) -> float:
-        return NormalDist(rate, self.noise / math.sqrt(self.repeats)).cdf(threshold)
 
 
 def job_speed(share: float, weak: float, nodes: int) -> float:

@@ -30,7 +30,7 @@ The first case has a threshold of {{threshold}} and a noise of {{noise}}.""",
     allowed="the standard library; the library's check is switched off.",
     hides=functions("course_chapters.ch20.health_checks", "rejection_chance", "healthy_share"),
     params={"threshold": 0.97, "noise": 0.02},
-    vary=pick(threshold=(0.96, 0.975, 0.98), noise=(0.015, 0.025, 0.03)),
+    vary=pick(threshold=(0.96, 0.965, 0.975, 0.98), noise=(0.015, 0.018, 0.022, 0.025, 0.03)),
     probe=rows,
     returns=Rows(
         TupleOf({"alarms": Number("a fraction"), "detection": Number("a fraction")}),

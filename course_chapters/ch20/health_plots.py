@@ -49,7 +49,7 @@ def draw_threshold(threshold: float = 0.97, share: float = 0.02, repeats: int = 
         normal = NormalDist(rate, spread)
         upper.line(sheet, x, np.array([normal.pdf(each) for each in x]) / normal.pdf(rate), ink)
     lower = Plot(0.7, 0.75, 6.4, 1.2, (0.86, 1.08), (0.9, 1.0))
-    lower.frame(sheet, marks, {0.9: "90 %", 0.95: "95 %", 1.0: "100 %"}, "measured rate; threshold")
+    lower.frame(sheet, marks, {0.9: "90 %", 0.95: "95 %", 1.0: "100 %"}, "measured rate; threshold", "worth")
     worth = [check.usable(each, JOB) for each in x]
     lower.line(sheet, x, worth, GREEN)
     lower.dot(sheet, best, check.usable(best, JOB), GREEN)
@@ -94,6 +94,6 @@ def known_answers_table(wanted: float = 0.99) -> Markdown:
     rows = []
     for chance in (0.1, 1e-2, 1e-3, 1e-4):
         tests = tests_needed(chance, wanted)
-        missed = percent_text(missed_corruption(chance, 1000), 2)
+        missed = percent_text(missed_corruption(chance, 100), 2)
         rows.append((f"1 of {1 / chance:,.0f}", f"{tests:,}", missed))
-    return columns(f"wrong answers | tests for {percent_text(wanted)} detection | missed by 1,000 tests", rows)
+    return columns(f"wrong answers | tests for {percent_text(wanted)} detection | missed by 100 tests", rows)

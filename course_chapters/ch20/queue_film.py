@@ -63,8 +63,12 @@ def draw_queue(day: int = DAYS, policy: str = "fifo", load: float = 0.8, spread:
     for fill, some in boxes.items():
         sheet.boxes(some, fill)
     sheet.lines([[panel.at(0, node), panel.at(DAYS, node)] for node in range(1, NODES)], SOFT, 0.3, order=3)
-    _waiting(sheet, found, day)
-    sheet.keys(0.22, 0.16, {**{name: each[2] for name, each in SIZES.items()}, "free": EMPTY, "waiting": VERMILION})
+    _waiting(sheet, day, policy, load, spread)
+    sheet.keys(
+        0.22,
+        0.16,
+        {**{name: each[2] for name, each in SIZES.items()}, "free": EMPTY, "GPUs that waiting jobs ask for": VERMILION},
+    )
     blocked = duration_text(found.fragmented, 2)
     sheet.alt = (
         f"{title} on {count_text(NODES, 'node')} with a load of {percent_text(load)}. {words} For {blocked} the first "
@@ -73,19 +77,29 @@ def draw_queue(day: int = DAYS, policy: str = "fifo", load: float = 0.8, spread:
     return sheet
 
 
-def _waiting(sheet: Sheet, found: Outcome, day: int) -> None:
+@lru_cache(maxsize=32)
+def _asked(policy: str, load: float, spread: bool) -> list[int]:
     """GPUs that waiting jobs ask for, every six hours."""
-    hours = [6 * at for at in range(4 * day + 1)]
-    asked = [sum(each.job.gpus for each in found.started if each.job.arrives <= at * HOUR < each.start) for at in hours]
-    top = 512
+    started = month(policy, load, spread).started
+    return [
+        sum(each.job.gpus for each in started if each.job.arrives <= at * HOUR < each.start)
+        for at in range(0, 24 * DAYS + 1, 6)
+    ]
+
+
+def _waiting(sheet: Sheet, day: int, policy: str, load: float, spread: bool) -> None:
+    """What `_asked` counts until a day, on one scale for all policies."""
+    top = max(max(_asked(each, load, way)) for each in POLICIES for way in (False, True))
+    asked = _asked(policy, load, spread)[: 4 * day + 1]
     panel = Plot(0.75, 0.72, 6.4, 0.75, (0, DAYS), (0, top))
-    panel.frame(sheet, {at: str(at) for at in range(0, DAYS + 1, 5)}, {0: "0", top: str(top)}, "day")
-    x = [at / 24 for at in hours]
-    panel.fill(sheet, x, [0] * len(x), [min(each, top) for each in asked], VERMILION, 0.7)
+    panel.frame(sheet, {at: str(at) for at in range(0, DAYS + 1, 5)}, {0: "0", top: f"{top:,}"}, "day")
+    panel.fill(sheet, [at / 4 for at in range(len(asked))], [0] * len(asked), asked, VERMILION, 0.7)
 
 
 def queue() -> Explorer:
     """Play the month; change the policy, the load and where small jobs go."""
+    for each in LOADS:
+        draw_queue(load=each)  # in advance: a slider must not wait for a simulation
     return explore(
         draw_queue,
         day=play(range(2, DAYS + 1, 2), DAYS, label="day", interval=300),
@@ -108,7 +122,7 @@ def policies_table(load: float = 0.8) -> Markdown:
             cells = (percent_text(found.used(DAYS * DAY)), *waits, duration_text(found.fragmented, 2))
             rows.append((NAMES[policy], placed, *cells))
     names = " | ".join(f"wait, {name}" for name in SIZES)
-    said = f"{len(drawn_jobs(load=load))} jobs on {NODES} nodes of {PER_NODE} GPUs in {DAYS} days, load {load:.0%}"
+    said = f"{len(found.started)} jobs on {NODES} nodes of {PER_NODE} GPUs in {DAYS} days, load {percent_text(load)}"
     return columns(f"policy | small jobs to | GPUs used | {names} | blocked by fragments", rows, said)
 
 
@@ -116,10 +130,10 @@ def wait_table(seconds: float = 3 * HOUR) -> Markdown:
     """The mean wait for one node by load and number of nodes, as a queue of exponential runs has it."""
     rows = []
     for load in (0.5, 0.8, 0.9, 0.95):
-        waits = (duration_text(mean_wait(nodes, load * nodes / seconds, seconds), 2) for nodes in (1, 4, 16, 64))
+        waits = (duration_text(mean_wait(nodes, load * nodes / seconds, seconds), 2) for nodes in (1, 4, 16))
         rows.append((percent_text(load), *waits))
     said = f"jobs of one node that run {duration_text(seconds)} on average"
-    return columns("load | 1 node | 4 nodes | 16 nodes | 64 nodes", rows, said)
+    return columns("load | 1 node | 4 nodes | 16 nodes", rows, said)
 
 
 def stuck_table(size: int = 6, trials: int = 2000) -> Markdown:

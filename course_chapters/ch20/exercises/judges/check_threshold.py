@@ -13,7 +13,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     threshold, noise = params["threshold"], params["noise"]
 
     def drawn(count: int) -> list[tuple[float, ...]]:
-        rows = []
+        rows: list[tuple[float, ...]] = []
         for _ in range(count):
             weak, spread, repeats = rng.uniform(0.8, 0.97), rng.uniform(0.01, 0.05), rng.randrange(1, 9)
             rows.append((rng.uniform(weak, 1.0), weak, spread, repeats))

@@ -7,6 +7,5 @@ from course_chapters import one_thread as _one_thread  # noqa: F401
 
 import statistics
 from collections import Counter
-from statistics import NormalDist
 
 from course_chapters.ch20 import health_checks, health_plots, link_faults, link_film, queue_film, queue_simulator

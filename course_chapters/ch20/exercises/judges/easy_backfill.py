@@ -141,10 +141,6 @@ def start_now(free: int, running: list[tuple], waiting: list[tuple], now: float)
 # %% wrong: whatever fits => values
 # > this starts jobs that delay the head.
 # ~ if size <= free and (short or (backfill == "spare" and size <= spare)): ==> if size <= free:
-# %% wrong: the first that fits => values
-# > backfill stops after one job; others may start as well.
-# ~ free -= size ==> break
-# -             spare -= 0 if short else size
 # %% wrong: spare GPUs are not used => values unless backfill=short
 # > a long job may start, too, if it fits into the spare GPUs.
 # ~ (short or (backfill == "spare" and size <= spare)) ==> short
@@ -184,9 +180,6 @@ def start_now(free: int, running: list[tuple], waiting: list[tuple], now: float)
 # %% wrong: a job too large waits => generality
 # > a job that asks for more GPUs than there are waits in silence, forever.
 # ~ if gpus > total: ==> if False:
-# %% wrong: as large as the cluster => generality
-# > a job that needs all GPUs can start when all are free.
-# ~ if gpus > total: ==> if gpus >= total:
 # %% wrong: which job is not said => generality
 # > the error must name the place of the job.
 # ~ raise ValueError(f"job {place} asks for {gpus} GPUs; there are {total}") ==> raise ValueError("too many GPUs")

@@ -149,9 +149,6 @@ def sick(seconds: list[list[float]], per_node: int, factor: float) -> list[tuple
 # %% wrong: rows and columns exchanged => values
 # > sending and receiving are exchanged: the first index is the rank that sends.
 # ~ send, receive = blamed(0), blamed(1) ==> send, receive = blamed(1), blamed(0)
-# %% wrong: rows alone => values
-# > this looks at the pairs from a rank alone, not at those to it.
-# ~ send, receive = blamed(0), blamed(1) ==> send, receive = blamed(0), set()
 # %% wrong: two entries for one rank => values
 # > a rank that is slow in both directions is in the list twice; it has one entry, "both".
 # ~ found = [("both", rank) for rank in send & receive] ==> found = []
@@ -169,9 +166,6 @@ def sick(seconds: list[list[float]], per_node: int, factor: float) -> list[tuple
 # %% wrong: one slow pair is enough => values
 # > one slow pair does not make its rank sick; all of its pairs must be slow.
 # ~ slow.issuperset(line)} ==> slow & set(line)}
-# %% wrong: most pairs are enough => generality
-# > a rank is blamed here although one of its pairs is not slow.
-# ~ slow.issuperset(line)} ==> len(slow & set(line)) > 0.6 * len(line)}
 # %% wrong: one pair is a rank => generality
 # > with a single pair, the rank cannot be told from the path.
 # ~ len(line) > 1 and ==> line and

@@ -162,9 +162,6 @@ def preflight(nodes: list[str], reports: dict[str, dict], printed: float, least:
 # %% wrong: half is enough => generality
 # > half of the reports are no majority: the other half may be right.
 # ~ 2 * count <= len(reports) ==> 2 * count < len(reports)
-# %% wrong: more than half of the list => generality
-# > the majority is counted among all nodes of the list; it is one of the reports.
-# ~ 2 * count <= len(reports) ==> 2 * count <= len(nodes)
 # %% wrong: no report is good => values
 # > a node without a report counts as good here, although nothing is known of it.
 # ~ words = dict.fromkeys(nodes, "bad") ==> words = {name: "bad" if name in reports else "good" for name in nodes}
@@ -180,9 +177,6 @@ def preflight(nodes: list[str], reports: dict[str, dict], printed: float, least:
 # %% wrong: the mean of the adapters => values
 # > the mean hides one slow adapter; the lowest rate decides.
 # ~ min(report["rates"]) ==> statistics.mean(report["rates"])
-# %% wrong: the first adapter => values
-# > this looks at the first adapter alone.
-# ~ min(report["rates"]) ==> report["rates"][0]
 # %% wrong: heat is ignored => values
 # > this does not look at the heat.
 # ~  or reports[name]["hot"] > hot else ==>  else

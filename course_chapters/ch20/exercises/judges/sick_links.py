@@ -59,9 +59,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         Case(name="12 ranks, one sends slowly", args=(0, [_matrix(12, 4, {(5, -1): 3.0})]), part="links"),
         plain("links", 0, "other links", some),
-        plain(
-            "links", 0, "the metered cluster", [_metered(fault) for fault in link_faults.FAULTS if "rail" not in fault]
-        ),
+        plain("links", 0, "the metered cluster", [_metered("slow adapter"), _metered("one slow path")]),
         generality("edges", 0, "on both sides of the factor, several faults", edges),
         generality("edges", 0, "few ranks", few),
         generality("unmeasured", 0, "pairs without a time", [*unmeasured, known]),

@@ -73,7 +73,7 @@ def _apart(got: Any, want: list[int]) -> str:
 
 
 def _words(free: int, running: Any, waiting: Any, now: int) -> str:
-    return f"{free} free, running {describe(running)}, waiting {describe(waiting)}, now {now}"
+    return f"{free} free, running {running}, waiting {waiting}, now {now}"
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

@@ -38,6 +38,9 @@ PROGRAMS = {
     "verify": "check that nothing contradicts the evidence",
 }
 _ALONE = ("matmul", "tour", "failures", "survive")  # they start what they need themselves
+_OF_CHAPTERS = {  # programs that a chapter teaches, and their modules
+    "posttrain": "course_chapters.ch19.posttrain"
+}
 _OWN_RANKS = ("failures", "survive")  # of these, the programs that take --nproc themselves
 
 
@@ -90,13 +93,15 @@ def run(
     if program == "serve":  # it drains when it is interrupted, so that nothing may end it from outside
         rest += ["--seconds", f"{60 * max_minutes:g}"] if max_minutes is not None else []
         raise typer.Exit(part("course_runs.serve", "serving").main(rest))
-    if program == "posttrain":
+    if program in _OF_CHAPTERS:
         for flag, value in {"--nproc": nproc, "--max-cost": max_cost, "--price": price}.items():
             if value is not None:
-                instead = "give --trainers and --generators" if flag == "--nproc" else "it runs on processors alone"
-                raise Trouble(f"`run posttrain` has no {flag}.", instead)
+                instead = (
+                    f"see its own flags: course run {program} --help" if flag == "--nproc" else "it runs on processors"
+                )
+                raise Trouble(f"`run {program}` has no {flag}.", instead)
         rest += ["--minutes", f"{max_minutes:g}"] if max_minutes is not None else []
-        raise typer.Exit(part("course_chapters.ch19.posttrain", "post-training").main(rest))
+        raise typer.Exit(part(_OF_CHAPTERS[program], f"`run {program}`").main(rest))
     if asks_for_help:
         typer.echo("Flags of `course run` itself, such as --nproc, --max-cost and --retries: course run --help\n")
     starting = part("course_runs.worker_start", "real runs")

@@ -54,6 +54,7 @@ FREE = {  # arguments that may be forgotten: no result depends on them ("unused"
     "failure-zoo": {"what_happened notes": "tied", "what_happened exits": "tied"},
     "kv-cache-bytes": {"kv_bytes heads": "unused"},
     "accumulate-in-stages": {"step_gradient parts": "unused"},
+    "sort-nodes": {"preflight printed": "unused"},
 }
 
 

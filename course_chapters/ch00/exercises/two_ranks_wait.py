@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Params, PerRank, Random, Tensor, Worth
 
-PAIRINGS: Mapping[str, str] = {
+PAIRINGS = {
     "neighbors": "(0, 1), (2, 3), (4, 5) and so on",
     "mirrored": "(0, N−1), (1, N−2) and so on, inward",
     "halves": "(0, N/2), (1, N/2+1) and so on, the lower half with the upper half",

@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 
-SHAPES: Mapping[str, str] = {
+SHAPES = {
     "cosine": "Then it falls along half a cosine, from `peak` at update `warmup` to `floor` at update `total`.",
     "wsd": "Then it stays at `peak`. Over the last fifth of the `total` updates (update `0.8 * total` to `total`) it "
     "falls along a straight line to `floor`. The warm-up always ends before that.",

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch04.exercises.probes import trajectory
 from course_grader.exercises import Card, DictOf, ListOf, Number, Tensor, Worth
 
-DECAYS: Mapping[str, str] = {
+DECAYS = {
     "decoupled": "**AdamW**: subtract `lr * decay * parameter` from the parameter, outside the adaptive ratio",
     "l2": "**Adam with L2**: add `decay * parameter` to the gradient, before the moments are updated",
 }

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch05.exercises.probes import quantized
 from course_grader.exercises import Anything, Card, Worth
 
-SCALE_RULES: Mapping[str, str] = {
+SCALE_RULES = {
     "exact": "the largest absolute value of the block divided by 448, in fp32",
     "power": "the smallest **power of two** for which no quotient of the block is larger than 448 (a format like MX "
     "stores it in 8 bits)",

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch05.exercises.probes import scaled
 from course_grader.exercises import Anything, Card, Worth
 
-FORGIVEN: Mapping[int, str] = {
+FORGIVEN = {
     0: "Every overflow halves the scale.",
     1: "The **first** overflow since the start, or since the last doubling, leaves the scale as it is. Every further "
     "one halves it. (Megatron-LM calls this hysteresis.)",

@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Number, Rows, Worth
 
-STEPS: Mapping[str, str] = {"grow": "`weight + update`, away from zero", "shrink": "`weight - update`, toward zero"}
+STEPS = {"grow": "`weight + update`, away from zero", "shrink": "`weight - update`, toward zero"}
 
 CARD = Card(
     title="The largest update that vanishes",

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch05.exercises.probes import trained
 from course_grader.exercises import Anything, Card, DictOf, ListOf, Tensor, Worth
 
-REDUCED: Mapping[str, str] = {
+REDUCED = {
     "mean": "the **mean** over the micro-batches",
     "sum": "the **sum** over the micro-batches, whose losses are already divided by the tokens of the whole batch",
 }

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch05.exercises.probes import rounded
 from course_grader.exercises import Anything, Card, Worth
 
-OVERFLOWS: Mapping[str, str] = {
+OVERFLOWS = {
     "infinity": "becomes infinity with the same sign",
     "saturate": "becomes the largest finite number with the same sign, as fp8 casts usually do; so do the infinities",
 }

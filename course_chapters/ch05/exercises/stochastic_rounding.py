@@ -1,13 +1,11 @@
-from collections.abc import Mapping
-
 from course_chapters.ch05.exercises.probes import every_noise
 from course_grader.exercises import Anything, Card, Worth
 
-KEPT: Mapping[str, str] = {
+KEPT = {
     "bf16": "bf16, which keeps the upper 16 of the 32 bits. Return a bfloat16 tensor",
     "tf32": "TF32, which keeps the upper 19 of the 32 bits. Return a float32 tensor whose lower 13 bits are 0",
 }
-DROPPED: Mapping[str, int] = {"bf16": 16, "tf32": 13}
+DROPPED = {"bf16": 16, "tf32": 13}
 
 CARD = Card(
     title="Round up with the right probability",

@@ -1,11 +1,9 @@
-from collections.abc import Mapping
-
 from course_chapters.ch06.exercises.probes import from_messages
 from course_chapters.ch06.exercises.shared import ALL_REDUCES
 from course_grader.exercises import Card, PerRank, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 
-PLACEMENTS: Mapping[str, str] = {
+PLACEMENTS = {
     "block": "Nodes hold consecutive ranks: rank r is on node r // `per_node`",
     "round-robin": "Ranks are assigned to nodes in turn: rank r is on node r mod (N / `per_node`)",
 }

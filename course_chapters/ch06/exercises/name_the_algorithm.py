@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Word, Worth
 
-ALGORITHMS: Mapping[str, str] = {
+ALGORITHMS = {
     "naive root": "all ranks send to rank 0, which sends the sum back to each",
     "tree": "reduce up a binomial tree, broadcast down",
     "ring": "reduce-scatter and all-gather of chunks around a ring",

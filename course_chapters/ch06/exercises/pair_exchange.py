@@ -1,10 +1,8 @@
-from collections.abc import Mapping
-
 from course_chapters.ch06.exercises.probes import from_messages
 from course_grader.exercises import Card, PerRank, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 
-OPS: Mapping[str, str] = {"sum": "the elementwise sum", "max": "the elementwise maximum"}
+OPS = {"sum": "the elementwise sum", "max": "the elementwise maximum"}
 
 
 CARD = Card(

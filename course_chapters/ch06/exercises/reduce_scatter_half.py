@@ -1,11 +1,9 @@
-from collections.abc import Mapping
-
 from course_chapters.ch06.exercises.probes import from_messages
 from course_chapters.ch06.exercises.shared import ALL_REDUCES
 from course_grader.exercises import Card, Params, PerRank, Random, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 
-OWNED: Mapping[int, str] = {0: "r", 1: "(r + 1) mod N", 2: "(r + 2) mod N", -1: "(r − 1) mod N"}
+OWNED = {0: "r", 1: "(r + 1) mod N", 2: "(r + 2) mod N", -1: "(r − 1) mod N"}
 
 HALF_WRITTEN = """```python
 def ring_reduce_scatter(comm, x):

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch07.exercises.shared import READY
 from course_grader.exercises import Card, ListOf, PerRank, Tensor, Worth
 
-GIVEN: Mapping[str, str] = {
+GIVEN = {
     "mean": "the gradient of the **mean** loss over this rank's `examples` examples",
     "sum": "the gradient of the **sum** of the losses of this rank's `examples` examples",
 }

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Anything, Card, Params, Random, Rows, Worth
 from course_lib.estimate.units import GB, TFLOP
 
-BEHIND: Mapping[str, tuple[int, str]] = {
+BEHIND = {
     "backward": (4, "the **backward pass**, which computes 4 FLOPs per parameter and token"),
     "step": (
         6,

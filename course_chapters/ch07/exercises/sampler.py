@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch07.exercises.probes import deal
 from course_grader.exercises import Card, Worth
 
-REST: Mapping[str, str] = {
+REST = {
     "pad": "the epoch starts again with the **first** samples of its order, as often as needed: ⌈samples / "
     "ranks⌉ for each",
     "drop": "the **last** samples of the epoch's order are left out: ⌊samples / ranks⌋ for each",

@@ -1,15 +1,10 @@
-from collections.abc import Mapping
-
 from course_chapters.ch08.exercises.probes import by_hand
 from course_grader.exercises import Card, DictOf, ListOf, Number, PerRank, Tensor, TupleOf, Word, Worth
 
 CALL = TupleOf({"pass": Word(("forward", "backward")), "unit": Number(whole=True)})
 WATCHED = {name: Number() for name in ("held", "ahead", "bytes")}  # units and bytes on a rank while it computes
 
-OWNERS: Mapping[int, str] = {
-    0: "rank r holds part r",
-    1: "rank r holds part **(r + 1) mod N**, so the last rank holds part 0",
-}
+OWNERS = {0: "rank r holds part r", 1: "rank r holds part **(r + 1) mod N**, so the last rank holds part 0"}
 
 CARD = Card(
     title="Gather, compute, free",

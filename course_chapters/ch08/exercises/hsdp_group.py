@@ -1,13 +1,10 @@
-from collections.abc import Mapping
-from typing import Any
-
 from course_chapters.ch08.exercises.shared import card_memory
 from course_grader.exercises import Card, Worth, rows
 from course_lib.estimate import facts
 from course_lib.estimate.units import BILLION, GB, US
 
 H100 = facts.device("H100 SXM")
-GATHERED: Mapping[bool, Mapping[str, Any]] = {
+GATHERED = {
     False: {
         "kept": False,
         "gathers": 2,

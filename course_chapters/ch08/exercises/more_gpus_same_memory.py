@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Word, Worth, call, pick
 
-CAUSES: Mapping[str, str] = {
+CAUSES = {
     "replicated optimizer": "every rank keeps the whole optimizer state",
     "whole gradients": "every rank keeps whole gradients, as when micro-batches are added up before they are reduced",
     "one giant unit": "the model is one unit, so that all of it is gathered at once",

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch09.exercises.probes import PIECE, cut
 from course_grader.exercises import Card, Worth
 
-LAYOUTS: Mapping[str, str] = {
+LAYOUTS = {
     "torch": "as `nn.Linear` stores it, (out, in): y = x Wᵀ",
     "textbook": "as textbooks write it, (in, out): Y = X W",
 }

@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Number, Rows, Worth
 
-PASSES: Mapping[str, str] = {
+PASSES = {
     "none": "Nothing is recomputed: two all-reduces forward, two backward",
     "full": "Activations are recomputed in full: the forward pass with its two all-reduces and its products runs once "
     "more before the backward pass",

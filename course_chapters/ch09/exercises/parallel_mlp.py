@@ -1,10 +1,8 @@
-from collections.abc import Mapping
-
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, mlp
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.snippets import folded
 
-KINDS: Mapping[str, Mapping[str, str]] = {
+KINDS = {
     "gelu": {
         "mlp": "y = gelu(x Uᵀ + b) Dᵀ + c",
         "shards": "`up` (ffn / N, hidden) and `up_bias` (ffn / N), rows of U and b; `down` (hidden, ffn / N), columns "

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, embedding
 from course_grader.exercises import Card, Worth
 
-DEALT: Mapping[str, Mapping[str, str]] = {
+DEALT = {
     "blocks": {
         "held": "rank r holds the r-th block of rows, as `torch.tensor_split` cuts them. If the vocabulary is not "
         "divisible by the number of ranks, the first blocks are one row longer",

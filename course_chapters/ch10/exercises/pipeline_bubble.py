@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 
-CONVENTIONS: Mapping[str, str] = {
+CONVENTIONS = {
     "all": "idle time as a share of **all** time, until the last rank ends",
     "work": "idle time over **working** time, as the papers on interleaving count it",
 }

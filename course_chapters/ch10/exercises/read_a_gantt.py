@@ -1,10 +1,8 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Number, TupleOf, Word, Worth
 from course_grader.exercises.audits import causes_text
 
 COUNT = Number(whole=True)
-NAMES: Mapping[str, str] = {
+NAMES = {
     "naive": "one micro-batch at a time",
     "GPipe": "all forwards, then all backwards",
     "1F1B": "a few forwards, then one forward, one backward",

@@ -1,5 +1,3 @@
-from collections.abc import Mapping
-
 from course_chapters.ch10.exercises.shared import ROWS
 from course_grader.exercises import Card, Word, Worth
 from course_grader.exercises.audits import causes_text
@@ -12,7 +10,7 @@ CHECKS = (
     "course_lib.parallel.timeline:messages",
 )
 
-COMPLAINTS: Mapping[str, str] = {
+COMPLAINTS = {
     "empty": "there is no operation at all",
     "wrong rank": "an operation is in the row of a rank that does not hold its stage",
     "duplicate": "an operation occurs twice",

@@ -1,10 +1,8 @@
-from collections.abc import Mapping
-
 from course_chapters.ch10.exercises.probes import one_of_three
 from course_chapters.ch10.exercises.shared import GENERATORS, ROWS
 from course_grader.exercises import Card, Worth
 
-DRAINS: Mapping[str, str] = {"first": "in the order of the forwards", "last": "in the reverse order of the forwards"}
+DRAINS = {"first": "in the order of the forwards", "last": "in the reverse order of the forwards"}
 
 CARD = Card(
     title="Three schedules from their rules",

@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Number, Rows, Worth
 
-SEEN: Mapping[str, str] = {
+SEEN = {
     "all": "Every query sees every key, so a step takes 4 · c² · heads · width FLOPs",
     "causal": "Attention is causal and the layout zig-zag, so every rank computes half of each block: a step takes 2 "
     "· c² · heads · width FLOPs",

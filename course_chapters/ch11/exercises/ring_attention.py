@@ -1,14 +1,9 @@
-from collections.abc import Mapping
-
 from course_chapters.ch11.exercises.probes import ring
 from course_chapters.ch11.exercises.shared import ATTENTION
 from course_grader.exercises import Anything, Card, DictOf, Maybe, Number, PerRank, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 
-ROUTES: Mapping[str, str] = {
-    "next": "rank + 1, modulo the number of ranks",
-    "previous": "rank − 1, modulo the number of ranks",
-}
+ROUTES = {"next": "rank + 1, modulo the number of ranks", "previous": "rank − 1, modulo the number of ranks"}
 
 CARD = Card(
     title="Ring attention",

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch11.exercises.probes import batch
 from course_grader.exercises import Anything, Card, DictOf, ListOf, Tensor, Worth
 
-POSITIONS: Mapping[str, str] = {
+POSITIONS = {
     "document": "`positions` count from 0 in every document, as RoPE needs them in packed training",
     "sequence": "`positions` count from 0 over the whole packed sequence, as some models are trained",
 }

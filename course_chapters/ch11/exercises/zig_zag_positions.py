@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 
-DEALT: Mapping[str, str] = {
+DEALT = {
     "zig-zag": "Cut the sequence into 2N blocks of consecutive tokens, as `torch.tensor_split` does: the first blocks "
     "are one token longer where the length does not divide. Rank r gets block r and then block 2N − 1 − r",
     "snake": "Deal the tokens one by one, as in a snake draft: tokens 0 to N − 1 go to ranks 0 to N − 1, the next N "

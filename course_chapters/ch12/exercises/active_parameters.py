@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Number, Rows, Worth
 
-SHARED: Mapping[int, str] = {
+SHARED = {
     0: "Every layer has `experts` experts, and each token uses `k` of them.",
     1: "Every layer has `experts` routed experts, and each token uses `k` of them. One **shared** expert of the same "
     "size comes on top; every token uses it, and the router does not score it.",

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch12.exercises.probes import balanced
 from course_grader.exercises import Anything, Card, DictOf, PerRank, Tensor, Worth
 
-COUNTS: Mapping[str, str] = {
+COUNTS = {
     "global": "the copies of **all ranks'** tokens (one all-reduce of `experts` numbers)",
     "local": "the copies of **this rank's own** tokens, without any communication",
 }

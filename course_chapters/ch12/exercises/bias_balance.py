@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch12.exercises.probes import steered
 from course_grader.exercises import Anything, Card, DictOf, ListOf, Worth
 
-RULES: Mapping[str, str] = {
+RULES = {
     "sign": "`bias` changes by `rate` for each expert: up if it got fewer copies than the mean, down if it got more, "
     "and not at all if it got exactly the mean (DeepSeek-V3)",
     "share": "`bias` changes by `rate` · (mean − count) / mean for each expert: the more copies it lacks, the more. "

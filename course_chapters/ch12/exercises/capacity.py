@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch12.exercises.probes import rows_kept
 from course_grader.exercises import Anything, Card, Number, Rows, Worth
 
-KEEPS: Mapping[str, str] = {
+KEEPS = {
     "position": "those of the **lower token numbers**",
     "weight": "those with the **larger weights**; of equal weights, the lower token number goes first",
 }

@@ -1,10 +1,8 @@
-from collections.abc import Mapping
-
 from course_chapters.ch12.exercises.probes import parallel
 from course_chapters.ch12.exercises.shared import LAYER
 from course_grader.exercises import Card, PerRank, Worth
 
-PLACES: Mapping[str, str] = {
+PLACES = {
     "blocks": "Each rank holds n = `len(experts)` experts: rank r has experts r·n to r·n + n − 1, in this order",
     "round-robin": "Each rank holds n = `len(experts)` experts, dealt round-robin: rank r has the experts r, r + "
     "ranks, r + 2·ranks and so on, in this order",

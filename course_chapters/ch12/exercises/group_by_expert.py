@@ -1,10 +1,8 @@
-from collections.abc import Mapping
-
 from course_chapters.ch12.exercises.probes import mixed
 from course_chapters.ch12.exercises.shared import LAYER
 from course_grader.exercises import Card, Worth
 
-SCALES: Mapping[str, str] = {
+SCALES = {
     "output": "`Σⱼ weights[t, j] · experts[ids[t, j]](x[t])`: the weight scales what the expert **returns**",
     "input": "`Σⱼ experts[ids[t, j]](weights[t, j] · x[t])`: the weight scales what the expert **is given**, "
     "as in Llama 4",

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch12.exercises.probes import rows_kept
 from course_grader.exercises import Anything, Card, Number, Rows, Worth
 
-NODE_SCORES: Mapping[str, str] = {
+NODE_SCORES = {
     "sum": "the sum of its `k // limit` largest scores (DeepSeek-V3)",
     "best": "its largest score (DeepSeek-V2)",
 }

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch12.exercises.probes import routed
 from course_grader.exercises import Anything, Card, DictOf, Tensor, Worth
 
-WEIGHTS: Mapping[str, str] = {
+WEIGHTS = {
     "chosen": "the softmax over the token's `k` chosen logits, so they add up to 1 (Mixtral does this)",
     "all": "those of the softmax over **all** logits of the token, so they add up to less than 1 (Switch "
     "Transformer does this)",

@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 
-NEXT: Mapping[str, str] = {
+NEXT = {
     "forward": "waits for a message from the rank whose coordinate is **one smaller**, as in a forward pass; the "
     "first rank does not wait",
     "backward": "waits for a message from the rank whose coordinate is **one larger**, as in a backward pass; the "

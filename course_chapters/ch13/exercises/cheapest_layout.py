@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch13.exercises.probes import searched
 from course_grader.exercises import Anything, Card, Worth
 
-GOALS: Mapping[str, str] = {
+GOALS = {
     "cheapest": "the **fewest GPU-seconds** (gpus × steps × seconds) among the layouts whose run, steps × seconds, "
     "takes at most `limit` seconds",
     "quickest": "the **shortest run** (steps × seconds) among the layouts that use at most `limit` GPU-seconds (gpus "

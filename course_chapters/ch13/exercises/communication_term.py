@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Anything, Card, Rows, Worth
 
-REDUCED: Mapping[str, str] = {
+REDUCED = {
     "all-reduce": "one ring all-reduce of the gradients, once a step",
     "ZeRO-3": "for **every micro-batch** two ring all-gathers of the weights and one ring reduce-scatter of the "
     "gradients (ZeRO-3)",

@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Anything, Card, ListOf, Rows, Worth
 
-LEAST: Mapping[str, str] = {
+LEAST = {
     "seconds": "the least **seconds**: the sum over the axes of `sent[axis] / inside`, or `sent[axis] / across` for "
     "an axis of which at least one group has ranks in two servers",
     "bytes": "the fewest **bytes between servers**. On each axis, every rank sends `sent[axis]` bytes to the next "

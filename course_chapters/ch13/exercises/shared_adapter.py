@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 
-SHARING: Mapping[str, str] = {
+SHARING = {
     "fair": "All transfers that are under way share the bandwidth **equally** at every moment",
     "in turn": "The adapter serves one transfer at a time, **in the order of their starts**; of equal starts, the "
     "earlier one in the list first",

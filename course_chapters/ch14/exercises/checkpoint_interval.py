@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Number, Rows, Worth
 
-RESTARTS: Mapping[str, str] = {
+RESTARTS = {
     "safe": "No failure strikes during a restart.",
     "exposed": "A failure can strike during a restart too; the restart then begins again.",
 }

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch14.exercises.probes import sampled
 from course_grader.exercises import Anything, Card, DictOf, ListOf, Number, Worth
 
-BATCHES: Mapping[str, str] = {
+BATCHES = {
     "span": "A batch may span epochs: it always has `batch` ids.",
     "short": "A batch never spans epochs: the last one of an epoch may have fewer ids.",
 }

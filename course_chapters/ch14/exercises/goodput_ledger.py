@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Anything, Card, Rows, Worth
 
-UNITS: Mapping[str, str] = {"seconds": "seconds", "shares": "shares of the whole time"}
+UNITS = {"seconds": "seconds", "shares": "shares of the whole time"}
 
 CARD = Card(
     title="Where did the week go?",

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch14.exercises.probes import guarded
 from course_grader.exercises import Card, ListOf, Word, Worth
 
-RULES: Mapping[str, str] = {
+RULES = {
     "ratio": "`factor` times the median of the last `window` accepted losses",
     "deviation": "the median of the last `window` accepted losses plus `factor` times their median absolute "
     "deviation from it",

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch15.exercises.shared import words_of
 from course_grader.exercises import Card, Worth, rows
 
-CAUSES: Mapping[str, str] = {
+CAUSES = {
     "bits for bytes": "the printed number is in bit/s",
     "both directions": "sent and received bytes were added up",
     "factor twice": "a bus bandwidth was mistaken for an algorithm bandwidth and multiplied by the factor again",

@@ -1,9 +1,8 @@
-from collections.abc import Mapping
 from typing import Any
 
 from course_grader.exercises import Card, Worth, pick, rows
 
-COPIES: Mapping[str, str] = {
+COPIES = {
     "neither": 'A `"copy"` between host and device is neither computing nor communication: leave it out',
     "talk": 'A `"copy"` here goes to another GPU through the host: count it as communication',
 }

@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Maybe, Number, TupleOf, Word, Worth
 
-ZOO_WORDS: Mapping[str, tuple[str, str]] = {
+ZOO_WORDS = {
     "version": ("a rank runs another torch", "0: it is found before the first step"),
     "killed": ("the system ended a rank by signal 9", "the step that the rank was in"),
     "hung": ("a rank is at its own work (`data`, `compute`, `checkpoint`); others time out", "the step that it is in"),

@@ -1,5 +1,3 @@
-from collections.abc import Mapping
-
 from course_chapters.ch15.exercises.shared import words_of
 from course_grader.exercises import Card, Worth, pick, rows
 from course_grader.exercises.snippets import folded
@@ -7,7 +5,7 @@ from course_grader.exercises.snippets import folded
 # bounds of the course's own gates: timed steps; slow end over fast end; share of the wall clock; share of the peak
 LEAST, SPREAD, WAITED, ROOF = 5, 3, 0.9, 1.02
 
-REASONS: Mapping[str, str] = {
+REASONS = {
     "no warm-up": "no step is excluded: `warm_up` is less than 1",
     "too few steps": "fewer than {{least:int}} steps were timed",
     "clock did not wait": "the timed steps add up to less than {{waited:percent}} of `wall_seconds`, which comes from "

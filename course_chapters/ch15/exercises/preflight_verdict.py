@@ -1,9 +1,8 @@
-from collections.abc import Mapping
 from typing import Any
 
 from course_grader.exercises import Anything, Card, DictOf, Maybe, Rows, TupleOf, Worth
 
-LINES: Mapping[str, str] = {
+LINES = {
     "versions": "every rank has the same torch, NCCL and CUDA, to the last digit: `healthy`; otherwise `refuse`",
     "clocks": "`degraded` if hardware (bit 0x8), heat (0x20, 0x40) or the power brake (0x80) slows a GPU; other bits "
     "are harmless",

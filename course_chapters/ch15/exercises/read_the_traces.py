@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch15.exercises.shared import words_of
 from course_grader.exercises import Card, Maybe, Number, Rows, Word, Worth
 
-TRACE_WORDS: Mapping[str, str] = {
+TRACE_WORDS = {
     "warm-up again": "from the resumed step on, it has the rates of a new run",
     "one step off": "from some step on, each step has the rate of the previous or of the next step",
     "stepped too often": "the schedule advances several times in each step, as when every process steps it",

@@ -1,9 +1,8 @@
-from collections.abc import Mapping
 from typing import Any
 
 from course_grader.exercises import Card, Worth, rows
 
-GROWTH: Mapping[str, tuple[str, str]] = {  # what adds the same seconds each time, and how much of it N GPUs have
+GROWTH = {  # what adds the same seconds each time, and how much of it N GPUs have
     "doublings": ("doubling of the GPUs", "log₂(N / fewest)"),
     "servers": ("server of eight GPUs", "(N − fewest) / 8"),
 }

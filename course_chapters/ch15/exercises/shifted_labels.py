@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch15.exercises.shared import words_of
 from course_grader.exercises import Card, ListOf, Rows, Tensor, Word, Worth
 
-LABEL_WORDS: Mapping[str, str] = {
+LABEL_WORDS = {
     "shape": "the three tensors have different shapes",
     "not shifted": "each target is the token that is read, so the model learns to copy and the loss falls to zero",
     "shifted twice": "each target is the token after the next, as when the loss shifts once more",

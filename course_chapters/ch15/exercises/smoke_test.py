@@ -1,10 +1,8 @@
-from collections.abc import Mapping
-
 from course_chapters.ch15.exercises.probes import run_again
 from course_chapters.ch15.exercises.shared import words_of
 from course_grader.exercises import Card, DictOf, Number, Word, Worth
 
-SMOKE_WORDS: Mapping[str, str] = {
+SMOKE_WORDS = {
     "explodes": "a training loss is not a finite number, or more than twice the first one",
     "not repeatable": "two runs differ in any bit, so you could never reproduce a bug of step 40,000",
     "frozen": "a parameter has not moved",

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch16.exercises.probes import planned
 from course_grader.exercises import Anything, Card, ListOf, Worth
 
-PROMPTS: Mapping[str, str] = {
+PROMPTS = {
     "chunked": "A prompt may be split: a request computes its missing tokens, or as many as the budget still allows.",
     "whole": "A prompt is never split: a waiting request starts only if the rest of the budget allows **all** of its "
     "tokens. (A running request then misses exactly one token.)",

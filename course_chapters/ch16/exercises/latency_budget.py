@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth
 
-TIMES: Mapping[str, str] = {
+TIMES = {
     "longer": "the longer of `read` and n · `each`, because reading the weights and computing overlap",
     "both": "`read` + n · `each`, because reading the weights and computing do not overlap",
 }

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch16.exercises.probes import paged
 from course_grader.exercises import Anything, Card, ListOf, Maybe, TupleOf, Worth
 
-COPIES: Mapping[str, str] = {
+COPIES = {
     "written": "A shared page is copied **when it is written**: if `append` would write into a partly filled page "
     "that other requests share, it first replaces that page in this request's table by a new one and "
     "returns `(old page, new page)`. Otherwise it returns None, and so does `fork`.",

@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch16.exercises.probes import cached
 from course_grader.exercises import Anything, Card, ListOf, Maybe, Worth
 
-SHARING: Mapping[str, str] = {
+SHARING = {
     "all": "Requests of all tenants share pages; `tenant` makes no difference.",
     "tenant": "Only requests of the same `tenant` share pages, so that no tenant learns from response times what "
     "another one has asked.",

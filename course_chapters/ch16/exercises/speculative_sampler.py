@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch16.exercises.probes import speculated
 from course_grader.exercises import Anything, Card, Number, Rows, Worth
 
-DRAFTS: Mapping[str, str] = {
+DRAFTS = {
     "sampled": "`draft[i]` are the draft model's probabilities, from which `guesses[i]` was drawn.",
     "copied": "The drafted tokens are not drawn: they are copied from an earlier part of the text, so each has "
     "probability 1. `draft` is None.",

@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Number, Rows, Worth
 
-SENDS: Mapping[str, str] = {
+SENDS = {
     "overlaps": "A cache is sent while the next prompt is computed, so the longer of the two sets the pace.",
     "waits": "The GPU computes no prompt while it sends a cache, so the times of the two add up.",
 }

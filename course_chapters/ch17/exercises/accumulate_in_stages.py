@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_chapters.ch17.exercises.probes import step_twice
 from course_grader.exercises import Anything, Card, PerRank, Worth
 
-WEIGHTS: Mapping[str, str] = {
+WEIGHTS = {
     "batches": "the mean, over all ranks and batches, of each **batch's** mean loss. Every batch counts the same, "
     "however many rows it has; `parts` divides its rows",
     "rows": "the mean over all **rows** of all ranks and batches. Batches differ in their rows, `parts` may not "

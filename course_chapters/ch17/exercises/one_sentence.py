@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Anything, Card, ListOf, Rows, Worth
 
-SHARING: Mapping[str, str] = {
+SHARING = {
     "in turn": "The axes communicate one after another, so a placement takes the **sum** of what they leave exposed",
     "together": "The axes communicate at the same time, so a placement takes the **longest** of what they "
     "leave exposed",

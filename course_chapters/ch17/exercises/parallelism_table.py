@@ -1,9 +1,7 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, DictOf, Maybe, Number, Rows, Word, Worth
 
 STRATEGIES = ("dp", "fsdp", "tp", "pp", "cp")
-RESHARD: Mapping[str, str] = {
+RESHARD = {
     "freed": "gathered for the forward pass, freed, and gathered again for the backward pass",
     "kept": "gathered for the forward pass and kept until the backward pass has used them",
 }

@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Anything, Card, ListOf, Rows, Worth
 
-SPEED: Mapping[str, tuple[str, str]] = {
+SPEED = {
     "seconds": ("`seconds` of a step", "smaller is better in all of them"),
     "speed": ("`speed` in tokens per second", "smaller is better in all of them but `speed`"),
 }

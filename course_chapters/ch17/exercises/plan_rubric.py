@@ -1,10 +1,8 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, ListOf, Rows, Word, Worth
 from course_grader.exercises.snippets import folded
 
 LINES = ("degrees", "batch", "memory", "deadline", "budget", "claims", "waste", "reasons")
-BILLED: Mapping[str, str] = {
+BILLED = {
     "used": "the plan's `gpus` are paid",
     "all": "the task's `gpus` are paid, also those that the plan leaves idle",
 }

@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Anything, Card, Maybe, Rows, Worth
 
-RANKING: Mapping[str, str] = {
+RANKING = {
     "changes": "the one that survives the **most changes**; of those, the one whose worst ratio is smallest",
     "worst": "the one whose **worst ratio** is smallest; of those, the one that survives the most changes",
 }

@@ -1,8 +1,6 @@
-from collections.abc import Mapping
-
 from course_grader.exercises import Card, Number, Rows, TupleOf, Word, Worth
 
-CAUSES: Mapping[str, str] = {
+CAUSES = {
     "compiles": "the host compiles for more than the limit",
     "late data": "the host waits for data for more than the limit",
     "synchronizes": "the device is idle for more than the limit, and the host waited for it at least once",

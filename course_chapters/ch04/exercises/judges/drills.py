@@ -1,9 +1,8 @@
 """Answers to chapter 04's drills."""
 
 import math
-from collections.abc import Mapping
 
-from course_grader.judging import DrillKey, Params, Times, drill_key
+from course_grader.judging import Params, Times, drill_key
 from course_lib.estimate.units import GB
 
 _TIGHT = 1e-3
@@ -41,7 +40,7 @@ def _share(p: Params) -> float:
     return 100 * (p["a"] + p["b"] + p["c"]) / (3 * p["row"])
 
 
-DRILLS: Mapping[str, DrillKey] = {
+DRILLS = {
     "adamw-by-hand": drill_key(
         _by_hand,
         "Corrected, the first update is the sign of the gradient: θ − η − η·λ·θ = {{answer}}.",

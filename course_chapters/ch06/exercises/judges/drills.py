@@ -1,15 +1,13 @@
 """Answers to chapter 06's drills."""
 
-from collections.abc import Mapping
-
-from course_grader.judging import DrillKey, Times, drill_key
+from course_grader.judging import Times, drill_key
 from course_lib.cluster import collectives
 from course_lib.estimate.units import GB, MS, US
 
 EXACT = 1e-6
 
 
-DRILLS: Mapping[str, DrillKey] = {
+DRILLS = {
     "ring-bytes": drill_key(
         lambda p: collectives.ring_cost(p["nbytes"], p["ranks"], 0, 1).nbytes / GB,
         "2(N − 1) messages of S/N: {{answer}} GB.",

@@ -1,9 +1,8 @@
 """Answers to chapter 07's drills."""
 
 import math
-from collections.abc import Mapping
 
-from course_grader.judging import DrillKey, Params, Times, drill_key
+from course_grader.judging import Params, Times, drill_key
 from course_lib.cluster import collectives
 from course_lib.estimate.units import GB, MS, US, MiB
 
@@ -22,7 +21,7 @@ def _latency(p: Params) -> float:
     return p["buckets"] * collectives.ring_cost(0, p["ranks"], p["latency_us"] * US, 1).seconds / MS
 
 
-DRILLS: Mapping[str, DrillKey] = {
+DRILLS = {
     "mean-of-two": drill_key(
         lambda p: (p["few"] * p["first"] + p["many"] * p["second"]) / (p["few"] + p["many"]),
         "Add up the losses of all examples and divide once: {{answer}}.",

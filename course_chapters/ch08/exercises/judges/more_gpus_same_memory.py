@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch08.exercises.more_gpus_same_memory import CAUSES
@@ -15,7 +14,7 @@ LETTERS = "BCF"  # conventions of the traces, their gradients added up
 NOT_SHARDED = {"gradients": "whole gradients", "optimizer": "replicated optimizer"}  # part -> cause
 
 _GATHERED = "As much is gathered as the whole model. How many gathers is that, for so many units and micro-batches?"
-_HINTS: Mapping[str, str] = {
+_HINTS = {
     "replicated optimizer": "Compare `optimizer` in the first and the last run: does it fall as the ranks rise?",
     "whole gradients": "Compare `gradients` in the first and the last run: do they fall as the ranks rise?",
     "one giant unit": _GATHERED,

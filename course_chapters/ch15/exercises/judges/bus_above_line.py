@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch15.exercises.bus_above_line import CAUSES
@@ -81,7 +80,7 @@ def _words(report: Report) -> str:
 
 
 DIVIDE = "Divide the printed number by what the definition gives."
-LOOK: Mapping[str, str] = {
+LOOK = {
     **dict.fromkeys(("bits for bytes", "both directions", "factor twice"), DIVIDE),
     "no ring": "What does `sent_once` do to the definition?",
     "fewer bits sent": "Compare the bytes of a number in the tensor with those sent.",

@@ -1,9 +1,8 @@
 """Answers to chapter 15's drills."""
 
 import math
-from collections.abc import Mapping
 
-from course_grader.judging import DrillKey, Params, Times, drill_key
+from course_grader.judging import Params, Times, drill_key
 from course_lib.cluster.intervals import exposed
 from course_lib.estimate.units import GB, MB, MINUTE, MS, US
 from course_runs.budget import dollars
@@ -25,7 +24,7 @@ def _extra(p: Params, usual: float = 1.0, over: str = "all") -> float:
     return 100 * p["warm"] * (p["slow"] - usual) / (p["timed"] + p["warm"] * (over == "all"))
 
 
-DRILLS: Mapping[str, DrillKey] = {
+DRILLS = {
     "mfu-of-a-step": drill_key(
         lambda p: 600 * p["params"] * p["tokens"] / (p["seconds"] * p["ranks"] * p["peak"]),
         "6 · P · tokens over seconds · GPUs · peak: {{answer}} %.",

@@ -10,14 +10,14 @@ that what else the machine does falls on both alike; the figure is the median of
 import argparse
 import os
 import socket
+import statistics
 import struct
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench import interleaved_timing
-from bench.interleaved_timing import Step
 from bench.rows import Row, show
 from course_lib.cluster import Comm
 from course_lib.cluster.parity import step_bytes as averaged_bytes
@@ -37,6 +37,8 @@ REPEATS = 20
 SLOWEST = 1.10  # a step of ours may take so many times torch's
 SHARE = 0.002  # by which a real step may take more bytes than predicted, beside the headers of its messages
 WIDE = 4  # bytes of every number
+
+Step = Callable[[Any, Any], None]  # of inputs and targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,36 @@ def received_bytes() -> int | None:
     return total
 
 
+def times_here(
+    comm: Comm, ours: Step, theirs: Step, batch_of: Callable[[int], tuple[object, object]], repeats: int
+) -> list[list[float]]:
+    """Seconds of a step on this rank, a row a repeat: ours, torch's; who begins alternates. Two repeats run first."""
+    rows = []
+    for repeat in range(repeats + 2):
+        inputs, targets = batch_of(repeat)
+        row = [0.0, 0.0]
+        for place in (0, 1) if repeat % 2 else (1, 0):
+            comm.barrier()
+            start = time.perf_counter()
+            (ours, theirs)[place](inputs, targets)
+            row[place] = time.perf_counter() - start
+        rows.append(row)
+    return rows[2:]
+
+
+def ratio_rows(name: str, rival: str, by_rank: Sequence[Sequence[Sequence[float]]], slowest: float) -> list[Row]:
+    """Medians of both and the quartiles of their ratio, from each rank's times. A repeat's time is that of its slowest
+    rank."""
+    times = [[max(each) for each in zip(*repeat, strict=True)] for repeat in zip(*by_rank, strict=True)]
+    low, middle, high = statistics.quantiles([mine / other for mine, other in times], n=4)
+    ours, theirs = (statistics.median(row[at] for row in times) for at in (0, 1))
+    return [
+        Row(f"{name}: a step of ours", ours * 1e3, "ms"),
+        Row(f"{name}: a step of torch's {rival}", theirs * 1e3, "ms"),
+        Row(f"{name}: ours / torch's", middle, "times", middle <= slowest, f"quartiles {low:.2f} to {high:.2f}"),
+    ]
+
+
 def here(comm: Comm, place: int, config: Config, repeats: int) -> tuple[float, int, int | None, list[list[float]]]:
     """On one rank, of a way by its place in `WAYS`: the bytes predicted, those of headers, those received in a second
     step, and seconds of steps, a row a repeat: ours, torch's."""
@@ -214,7 +246,7 @@ def here(comm: Comm, place: int, config: Config, repeats: int) -> tuple[float, i
     after = received_bytes()
     count = None if before is None or after is None else after - before
     theirs = way.theirs(comm, config) if way.theirs and repeats else None
-    times = interleaved_timing.times_here(comm, side.step, theirs.step, batch_of, repeats) if theirs else []
+    times = times_here(comm, side.step, theirs.step, batch_of, repeats) if theirs else []
     return side.predicted, side.headers, count, times
 
 
@@ -231,7 +263,7 @@ def rows_of(way: Way, ranks: int, config: Config, repeats: int) -> list[Row]:
     else:
         rows.append(Row(f"{name}, gloo", 0, "bytes", None, "this system does not count them"))
     if way.theirs and repeats:
-        rows += interleaved_timing.ratio_rows(way.name, way.rival, [rank[3] for rank in by_rank], SLOWEST)
+        rows += ratio_rows(way.name, way.rival, [rank[3] for rank in by_rank], SLOWEST)
     return rows
 
 

@@ -1,4 +1,4 @@
-"""A pytest plugin: how far a run is, what it costs by test file, and how much memory its processes come to use."""
+"""A pytest plugin: how far a run is, and what it costs by test file."""
 
 import contextlib
 import ctypes
@@ -14,13 +14,10 @@ from typing import Any
 
 import pytest
 
-LARGE_RISE, SHOWN_RISES = 150_000_000, 6  # bytes, and how many tests that raised the peak so much are named
 SHOWN = 10  # files
 GROWN = 100e6  # bytes after which a test process gives back what it no longer uses
 _spent = 0.0  # CPU seconds at the last report
-_highest = 0  # bytes: the peak of memory at the last report
 _kept = 0.0  # bytes held after memory was last given back
-_peaks: dict[str, int] = {}  # test process -> most bytes that it held in memory
 EVERY = 10.0  # seconds between two lines of progress
 USUAL = 0.1  # s of CPU that a usual test takes
 WEIGHTS = {  # the beginning of a test's name -> as many usual tests as it takes
@@ -108,10 +105,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """Everything loaded and collected stays to the end: the garbage collector need not visit two million objects each
     time."""
-    global _spent, _highest
+    global _spent
     gc.freeze()
     gc.enable()
-    _spent, _highest = _cpu(), _peak()
+    _spent = _cpu()
 
 
 def _cpu() -> float:
@@ -121,13 +118,11 @@ def _cpu() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Iterator[None]:
-    """Each report says how much CPU time passed since the one before it, and by how much the peak of memory rose, in
-    bytes."""
-    global _spent, _highest
+    """Each report says how much CPU time passed since the one before it."""
+    global _spent
     report = yield
-    now, peak = _cpu(), _peak()
+    now = _cpu()
     report.cpu, _spent = now - _spent, now
-    report.rose, _highest = peak - _highest, peak
     return report
 
 
@@ -150,11 +145,6 @@ def give_back_memory() -> None:
         _kept = _held()
 
 
-def _peak() -> int:
-    """The most bytes that this process has held in memory."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def _held() -> float:
     """Bytes of memory that this process holds; 0 where the system has no /proc."""
     with contextlib.suppress(OSError), open("/proc/self/statm") as file:
@@ -162,34 +152,15 @@ def _held() -> float:
     return 0
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    peak = _peak()
-    if (worker := getattr(session.config, "workeroutput", None)) is not None:
-        worker["peak"] = peak
-    else:
-        _peaks["main"] = peak
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """xdist: a test process has ended."""
-    if (peak := getattr(node, "workeroutput", {}).get("peak")) is not None:
-        _peaks[node.gateway.id] = peak
-
-
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """The files that took longest."""
     wall, cpu, tests = defaultdict(float), defaultdict(float), defaultdict(set)
-    rises: list[tuple[int, str]] = []
     for report in (report for reports in terminalreporter.stats.values() for report in reports):
         if isinstance(report, pytest.TestReport):
             part = report.nodeid.split("::")[0]
             wall[part] += report.duration
             cpu[part] += getattr(report, "cpu", 0.0)
             tests[part].add(report.nodeid)
-            if (rose := getattr(report, "rose", 0)) > LARGE_RISE:
-                rises.append((rose, report.nodeid))
     if len(wall) > 1:
         terminalreporter.section(f"the {min(SHOWN, len(wall))} slowest parts")
         for part in sorted(wall, key=wall.__getitem__, reverse=True)[:SHOWN]:
@@ -200,8 +171,3 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             f"tests  in all"
         )
         terminalreporter.write_line(total)
-    if wall:
-        said = ", ".join(f"{name} {peak / 1e9:.2f} GB" for name, peak in sorted(_peaks.items()))
-        terminalreporter.write_line(f"memory at its peak: {said}")
-        for rose, test in sorted(rises, reverse=True)[:SHOWN_RISES]:
-            terminalreporter.write_line(f"  a test that raised it, by {rose / 1e9:.2f} GB: {test}")

@@ -1,4 +1,4 @@
-"""One training, alone and over ranks: what the tests of sharding compare."""
+"""One training, alone and over ranks: what the tests of data parallelism and of sharding compare."""
 
 from functools import cache, partial
 
@@ -27,9 +27,9 @@ text.batch(0, 1, 8)  # its table is made once, and is nobody's memory
 AdamW = partial(torch.optim.AdamW, lr=RATE)
 
 
-def model_of(dtype=torch.float32, config=CONFIG):
+def model_of(dtype=torch.float32, config=CONFIG, seed=0):
     """A transformer with a tied head, odd sizes and a frozen matrix."""
-    model = build(config).to(dtype)
+    model = build(config, seed).to(dtype)
     model.get_parameter(FROZEN).requires_grad_(False)
     return model
 
@@ -47,6 +47,14 @@ def mine(comm, step, config=CONFIG, size=SIZE):
     return [part(rows, comm.rank, comm.size) for rows in text.batch(step, size, config.seq_len)]
 
 
+def adam(model):
+    return AdamW([each for each in model.parameters() if each.requires_grad])
+
+
+def weights(model):
+    return {name: each.detach().clone() for name, each in model.named_parameters()}
+
+
 def gradients(model):
     return {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
 
@@ -55,7 +63,7 @@ def gradients(model):
 def alone(steps, dtype, clip=None):
     """One process on the whole batch: losses, first gradients, weights, and by how much those may differ."""
     model, losses, first, largest, smallest = model_of(dtype), [], None, 0.0, {}
-    optimizer = AdamW([each for each in model.parameters() if each.requires_grad])
+    optimizer = adam(model)
     for step in range(steps):
         tokens, targets = text.batch(step, SIZE, CONFIG.seq_len)
         loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
@@ -70,7 +78,7 @@ def alone(steps, dtype, clip=None):
         optimizer.step()
         optimizer.zero_grad()
     allowed = {name: adam_tolerance(dtype, TERMS, steps, RATE, largest, each) for name, each in smallest.items()}
-    return losses, first, {name: each.detach().clone() for name, each in model.named_parameters()}, allowed
+    return losses, first, weights(model), allowed
 
 
 def sharded(comm, model, how):
@@ -147,7 +155,7 @@ def torchs(comm, steps, dtype, give="training"):
     mesh = init_device_mesh("cpu", (comm.size,))
     for each in (*model.blocks, model):
         fully_shard(each, mesh=mesh)
-    optimizer = AdamW([each for each in model.parameters() if each.requires_grad])
+    optimizer = adam(model)
     for step in range(steps):
         tokens, targets = mine(comm, step)
         loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())

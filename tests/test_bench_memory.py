@@ -145,12 +145,6 @@ def test_json_has_a_median_for_each_source(capsys, monkeypatch):
     assert told["parameters"]["models"] == told["parameters"]["within_half_a_percent"]
 
 
-def test_an_empty_folder_is_all_skips(tmp_path):
-    for found in bench.results(tmp_path):
-        assert found.median is None and found.ok is None
-        assert found.skipped == {f"{found.source.file} is not in the folder": 1}
-
-
 def test_a_folder_that_is_none_is_refused(capsys):
     with pytest.raises(SystemExit):
         bench.main(["--data", "/no/such/folder"])
@@ -168,18 +162,12 @@ def test_a_table_that_nobody_reads_is_named(tmp_path):
     [
         ("playbook_h100_sweep.csv", {"tp": ""}, "no tp"),
         ("playbook_h100_sweep.csv", {"tp": "3"}, "tp=3 cannot split 32 attention heads"),
-        ("playbook_h100_sweep.csv", {"tp": "many"}, "many"),
         ("playbook_h100_sweep.csv", {"status": "OOM"}, "status OOM: no figure"),
-        ("playbook_h100_sweep.csv", {"peak_memory_gb": "0"}, "must be above 0"),
         ("playbook_h100_sweep.csv", {"peak_memory_gb": "nan"}, "must be above 0"),
-        ("playbook_h100_sweep.csv", {"dp": "0"}, "dp is 0"),
-        ("bloom_a100_80gb_sweep.csv", {"peak_memory_gb": ""}, "no peak_memory_gb"),
         ("bloom_a100_80gb_sweep.csv", {"dp": ""}, "no dp"),
-        ("bloom_a100_80gb_sweep.csv", {"layers": "", "model_size": ""}, "layers is 0"),
         ("torchtitan_perf.csv", {"model": "unknown-9b"}, "No model called 'unknown-9b'"),
         ("torchtitan_perf.csv", {"activation_checkpointing": "sometimes"}, "choose from none, selective, full"),
         ("zero_model_state_memory.csv", {"stage": "Px"}, "no stage 'Px'"),
-        ("zero_model_state_memory.csv", {"model": ""}, "no stage"),
         ("korthikanti_fig1_memory_gib.csv", {"model": "3T"}, "has no configuration of 3T"),
     ],
 )
@@ -190,23 +178,6 @@ def test_a_row_that_cannot_be_read_is_skipped_with_its_reason_and_the_others_are
     whole = next(each for each in bench.results(shipped()) if each.source.file == file)
     assert any(words in reason for reason in found.skipped), found.skipped
     assert len(found.rows) == len(whole.rows) - len(whole.rows) // len(rows)
-
-
-@pytest.mark.parametrize(
-    "file", sorted({path.name for path in shipped().glob("*.csv")} - {"korthikanti_table3_table5.csv"})
-)
-def test_no_missing_column_ends_the_run(tmp_path, file):
-    rows = original(file)
-    for column in rows[0]:
-        table(tmp_path, file, [{name: value for name, value in cells.items() if name != column} for cells in rows])
-        found = next(each for each in bench.results(tmp_path) if each.source.file == file)
-        assert found.rows or found.skipped
-
-
-def test_broken_text_is_no_end(tmp_path):
-    (tmp_path / "playbook_h100_sweep.csv").write_bytes(b"\xff\xfe\x00model,tp\n\x80,\n")
-    (tmp_path / "torchtitan_perf.csv").write_text("")
-    assert all(not found.rows for found in bench.results(tmp_path))
 
 
 # --- the frameworks --------------------------------------------------------------------------------

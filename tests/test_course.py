@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,7 +30,6 @@ from course_grader.release_steps import MARKERS, fill
 from course_grader.submission import rebuild
 from course_grader.worker.runners import InProcess
 from tests.grading_kit import REPOSITORY, solved_copy
-from tests.warm_kernel import Nursery
 
 SOURCES = sources(REPOSITORY)
 WHERE = Folders(root=REPOSITORY, work=REPOSITORY / "work")
@@ -334,16 +332,15 @@ def hand_ins(chapter: str) -> tuple[dict[str, Notebook], dict[str, dict[str, flo
 
 @dataclass(frozen=True)
 class Classroom:
-    """A class of plain nbgrader's: its folder, nbgrader itself, and where its kernels come from."""
+    """A class of plain nbgrader's: its folder, and nbgrader itself."""
 
     root: Path
     api: Any  # nbgrader's
-    nursery: Nursery
 
 
 @pytest.fixture(scope="module")
-def classroom(tmp_path_factory) -> Iterator[Classroom]:
-    """One course folder and one gradebook for all chapters, and kernels that have loaded torch beforehand."""
+def classroom(tmp_path_factory) -> Classroom:
+    """One course folder and one gradebook for all chapters."""
     from nbgrader.apps import NbGraderAPI
     from traitlets.config import PyFileConfigLoader
 
@@ -354,14 +351,12 @@ def classroom(tmp_path_factory) -> Iterator[Classroom]:
     config.Exchange.root = str(root / "exchange")
     config.ExecutePreprocessor.timeout = config.Execute.timeout = 120
     config.Execute.shutdown_kernel = "immediate"
-    with Nursery() as nursery:
-        yield Classroom(root, NbGraderAPI(config=config), nursery)
+    return Classroom(root, NbGraderAPI(config=config))
 
 
 def test_plain_nbgrader_finds_the_contracts_points(rotating_chapter, classroom, monkeypatch):
     """Stock nbgrader, its own engine, on a right copy, one of right, half-right and wrong answers, and an untouched
     one."""
-    from jupyter_client.provisioning import local_provisioner
     from nbgrader.api import Gradebook
 
     chapter = rotating_chapter
@@ -374,7 +369,6 @@ def test_plain_nbgrader_finds_the_contracts_points(rotating_chapter, classroom, 
         (folder / f"{name}.ipynb").write_text(render(notebook), encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     monkeypatch.setenv("COURSE_WORK", str(root / "nowhere"))
-    monkeypatch.setattr(local_provisioner, "launch_kernel", classroom.nursery.launch)
     made = api.generate_assignment(name)
     assert made["success"], made
     assert (root / "notebooks" / name / f"{name}.ipynb").read_bytes() == path_of_release(chapter).read_bytes()

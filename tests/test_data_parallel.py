@@ -3,7 +3,6 @@ own."""
 
 import gc
 from contextlib import nullcontext
-from functools import cache
 
 import pytest
 import torch
@@ -12,9 +11,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from course_lib.cluster import RankError, Topology, interleavings, simulate
-from course_lib.cluster.parity import adam_tolerance, apart, objections, step_bytes, tolerance
+from course_lib.cluster.parity import apart, objections, step_bytes, tolerance
 from course_lib.model import text
-from course_lib.model.transformer import Config, Transformer, build
+from course_lib.model.transformer import Config, Transformer
 from course_lib.parallel.data import (
     DataParallel,
     accumulate,
@@ -28,58 +27,23 @@ from course_lib.parallel.data import (
 )
 from course_lib.parallel.sharding import FullySharded, Zero
 from course_runs.real_ranks import launch
+from tests.sharding_kit import (
+    CONFIG,
+    SIZE,
+    TERMS,
+    adam,
+    alone,
+    assert_parity,
+    gradients,
+    mine,
+    model_of,
+    part,
+    same_everywhere,
+    weights,
+)
 from tests.tables import each_of
 
-CONFIG = Config(tied=True, positions="learned")
-SIZE, RATE = 16, 3e-3  # sequences of the global batch
-TERMS = SIZE * CONFIG.seq_len  # tokens that a gradient is summed over
-FROZEN = "blocks.0.mlp.up.weight"
-
-
-def model_of(dtype=torch.float32, config=CONFIG, seed=0):
-    """A transformer with a tied head and a frozen matrix."""
-    model = build(config, seed).to(dtype)
-    model.get_parameter(FROZEN).requires_grad_(False)
-    return model
-
-
-def adam(model):
-    return torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=RATE)
-
-
-def gradients(model):
-    return {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
-
-
-def weights(model):
-    return {name: each.detach().clone() for name, each in model.named_parameters()}
-
-
-def part(rows, rank, ranks):
-    return rows.tensor_split(ranks)[rank]
-
-
 # --- parity
-
-
-@cache
-def alone(steps, dtype):
-    """One process on the whole batch: losses, first gradients, weights, and by how much those may differ."""
-    model, losses, first, largest, smallest = model_of(dtype), [], None, 0.0, {}
-    optimizer = adam(model)
-    for step in range(steps):
-        tokens, targets = text.batch(step, SIZE, CONFIG.seq_len)
-        loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
-        loss.backward()
-        losses.append(loss.item())
-        first = first or gradients(model)
-        for name, each in gradients(model).items():
-            largest = max(largest, each.abs().max().item())
-            smallest[name] = torch.minimum(smallest.get(name, each.abs()), each.abs())
-        optimizer.step()
-        optimizer.zero_grad()
-    allowed = {name: adam_tolerance(dtype, TERMS, steps, RATE, largest, each) for name, each in smallest.items()}
-    return losses, first, weights(model), allowed
 
 
 def train(comm, steps, dtype, seed_by_rank=False):
@@ -88,9 +52,7 @@ def train(comm, steps, dtype, seed_by_rank=False):
     replica = DataParallel(comm, model, bucket_bytes=20_000)
     optimizer = adam(model)
     for step in range(steps):
-        mine = [part(rows, comm.rank, comm.size) for rows in text.batch(step, SIZE, CONFIG.seq_len)]
-        counted = accumulate(replica, [mine])
-        losses.append(mean_metrics(comm, loss=counted)["loss"])
+        losses.append(mean_metrics(comm, loss=accumulate(replica, [mine(comm, step)]))["loss"])
         first = first or gradients(model)
         optimizer.step()
         optimizer.zero_grad()
@@ -104,7 +66,7 @@ def torchs(comm, steps, dtype):
     model, losses, first = model_of(dtype), [], None
     replica, optimizer = DistributedDataParallel(model, bucket_cap_mb=0.02), adam(model)
     for step in range(steps):
-        tokens, targets = (part(rows, comm.rank, comm.size) for rows in text.batch(step, SIZE, CONFIG.seq_len))
+        tokens, targets = mine(comm, step)
         loss = nn.functional.cross_entropy(replica(tokens).flatten(0, 1), targets.flatten())
         loss.backward()
         losses.append(mean_metrics(comm, loss=(loss.item(), 1))["loss"])
@@ -112,23 +74,6 @@ def torchs(comm, steps, dtype):
         optimizer.step()
         optimizer.zero_grad()
     return losses, first, weights(model)
-
-
-def assert_parity(got, steps, dtype):
-    losses, first, end = got
-    want_losses, want_first, want_end, allowed = alone(steps, dtype)
-    for step, (mine, want) in enumerate(zip(losses, want_losses, strict=True)):
-        assert abs(mine - want) <= want * tolerance(dtype, TERMS, step + 1), f"loss of step {step}"
-    assert first.keys() == want_first.keys() and FROZEN not in first
-    for name, want in want_first.items():
-        assert apart(first[name], want, TERMS) <= 1, name
-    assert torch.equal(end[FROZEN], want_end[FROZEN])
-    for name, room in allowed.items():
-        assert ((end[name] - want_end[name]).abs() <= room).all(), name
-
-
-def same_everywhere(results):
-    return all(torch.equal(each[2][name], value) for each in results[1:] for name, value in results[0][2].items())
 
 
 @pytest.mark.slower
@@ -161,11 +106,11 @@ def test_on_two_processes_ours_and_torchs_own_equal_one_process_and_each_other()
         assert_parity(ours, 10, torch.float64)
         assert_parity(theirs, 10, torch.float64)
     assert same_everywhere([each[0] for each in results])
-    for *_, mine, peer in results:
-        assert mine.keys() == peer.keys() == {"both.weight", "first.weight", "second.weight"}, (
+    for *_, own, peer in results:
+        assert own.keys() == peer.keys() == {"both.weight", "first.weight", "second.weight"}, (
             "never: nowhere a gradient"
         )
-        assert all(torch.allclose(mine[name], peer[name]) for name in mine)
+        assert all(torch.allclose(own[name], peer[name]) for name in own)
 
 
 def test_four_processes_equal_one():
@@ -222,8 +167,8 @@ def one_step(comm, model, bucket_bytes, overlap=True, micro_batches=1, first_lay
     replica = DataParallel(comm, model, bucket_bytes, overlap=overlap, init_sync=False)
     if first_layer_first:
         replica.rows.reverse()
-    mine = [part(rows, comm.rank, comm.size) for rows in text.batch(0, SIZE, CONFIG.seq_len)]
-    accumulate(replica, list(zip(*(rows.tensor_split(micro_batches) for rows in mine), strict=True)))
+    split = (rows.tensor_split(micro_batches) for rows in mine(comm, 0, size=16))
+    accumulate(replica, list(zip(*split, strict=True)))
     return gradients(model)
 
 
@@ -290,7 +235,7 @@ def test_averaging_after_the_backward_pass_gives_the_same_gradients():
     def program(comm):
         model, other = model_of(torch.float64), model_of(torch.float64)
         replica = DataParallel(comm, model)
-        tokens, targets = (part(rows, comm.rank, comm.size) for rows in text.batch(0, SIZE, CONFIG.seq_len))
+        tokens, targets = mine(comm, 0)
         for net in (replica, other):
             cross_entropy_sum(net, tokens, targets).backward()
         replica.finish()
@@ -546,7 +491,7 @@ shared: list[torch.Tensor] = []
 
 def through_memory(comm):
     model = model_of(torch.float64)
-    tokens, targets = (part(rows, comm.rank, comm.size) for rows in text.batch(0, SIZE, CONFIG.seq_len))
+    tokens, targets = mine(comm, 0)
     (cross_entropy_sum(model, tokens, targets) / TERMS).backward()
     shared.append(gradients(model))
     comm.barrier()

@@ -4,11 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.estimate import units
-from course_lib.estimate.units import GB, TB, YEAR, GB_per_rank, GiB, Quantity, require, require_whole
+from course_lib.estimate.units import GB, YEAR, GB_per_rank, GiB, Quantity, require, require_whole
 from tests.tables import each_of
 
 sizes = st.floats(1e-6, 1e20, allow_nan=False)
@@ -63,18 +62,6 @@ def test_gb_and_gib_differ_by_seven_per_cent():
     assert GB == 1e9
     assert GiB == 2**30
     assert Quantity(80, "GiB").to("GB").value == pytest.approx(85.9, abs=0.01)
-
-
-@given(value=sizes)
-def test_text_keeps_three_digits_of_every_number(value):
-    said = units.number_text(value)
-    superscript = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
-    for word, scale in (("trillion", "e12"), ("billion", "e9"), ("million", "e6")):
-        said = said.replace(f" {word}", scale)
-    if " × 10" in said:
-        mantissa, power = said.split(" × 10")
-        said = f"{mantissa}e{power.translate(superscript)}"
-    assert float(said.replace(",", "")) == pytest.approx(value, rel=6e-3)
 
 
 @each_of(
@@ -142,24 +129,10 @@ def test_flop_over_flop_per_second_is_seconds():
     assert seconds.to("years").value == pytest.approx(10.09, abs=0.01)
 
 
-def test_what_cancels_altogether_is_a_plain_float():
-    ratio = Quantity(208, "GB") / Quantity(80, "GB")
-    assert type(ratio) is float
-    assert ratio == pytest.approx(2.6)
-
-
 def test_several_pers_are_kept_apart():
     traffic = Quantity(4, "GB", per=("rank", "step"))
     assert (traffic * Quantity(10, "steps")).dimension == Quantity(1, "GB", per="rank").dimension
     assert repr(traffic) == "4 GB per rank per step"
-
-
-@given(a=sizes, b=sizes)
-def test_sums_commute_and_products_of_conversions_agree(a, b):
-    one, other = Quantity(a, "GB"), Quantity(b, "MB")
-    assert (one + other).base == pytest.approx((other + one).base)
-    assert one.to("TB").base == pytest.approx(one.base)
-    assert one.base == pytest.approx(a * TB / 1000)
 
 
 def test_a_quantity_needs_a_number():

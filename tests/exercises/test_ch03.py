@@ -226,14 +226,6 @@ def test_fitted_roofs_within_five_per_cent_pass(off):
     assert not graded("fit-roofs", lambda *row: [each * wider for each in Worked("fit-roofs")(*row)]).passed
 
 
-def test_names_may_be_capitals():
-    def three_roofs(*row):
-        rate, bound = Worked("network-roof")(*row)
-        return rate, bound.upper()
-
-    assert graded("network-roof", three_roofs).passed
-
-
 # --- judges never raise ------------------------------------------------------------------------------------
 
 

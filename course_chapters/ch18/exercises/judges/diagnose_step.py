@@ -70,9 +70,12 @@ def _flat(*device: tuple[str, int, int], host: Sequence[tuple[str, int, int]] = 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     limit, words = params["percent"] / 100, list(CAUSES)
-    sent = ("communication", 400, 900), ("communication", 550, 980)
-    nested = _flat(("matmul", 0, 500), ("small", 100, 450), ("small", 470, 600), *sent)  # no two unions alike
-    known = [nested, *(_drawn(rng, word) for word in words), _flat(("matmul", 0, 700), ("small", 700, 1000))]
+    sent = ("communication", 550, 980), ("communication", 760, 980)
+    nested = [  # in which no two wrong unions have the same length and the same cause
+        _flat(("matmul", 0, 500), ("small", 100, 450), ("small", 470, 600), ("communication", 400, 900), sent[0]),
+        _flat(("matmul", 0, 800), ("small", 100, 700), ("small", 750, 900), ("communication", 600, 950), sent[1]),
+    ]
+    known = [*nested, *(_drawn(rng, word) for word in words), _flat(("matmul", 0, 700), ("small", 700, 1000))]
     other = [_drawn(rng, word) for word in rng.sample(words * 2, 2 * len(words))]
     half, quarter = ("matmul", 0, 500), 0.25
     sent = ("communication", 200, 950), ("communication", 300, 1000)

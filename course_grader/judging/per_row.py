@@ -68,8 +68,8 @@ class Column:
         if want is None:
             return Wrong("none-is-right", f"{lead}got {describe(got)}; {self.none}.", lead)
         if want and self.rel < 5e-4 and abs(got / want - 1) < 5e-4:
-            told = f"{lead}got {describe(got)} {self.unit}: close, but something was rounded or a small term left out."
-            return Wrong("rounded", told, lead)
+            off = f"off by {100 * abs(got / want - 1):.2g} %, more than rounding in floating point explains"
+            return Wrong("rounded", f"{lead}got {describe(got)} {self.unit}: {off}.", lead)
         return Wrong("", f"{lead}got {describe(got)} {self.unit}, {times(got, want)}. {self.hint}".strip(), lead)
 
 

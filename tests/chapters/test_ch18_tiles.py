@@ -3,6 +3,7 @@ their formulas."""
 
 import os
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -228,32 +229,22 @@ class Builder:
         pointers.tensor[pointers.places[mask]] = value[mask]
 
 
-class Interpreted:
-    """A function of Triton's that runs in Python."""
-
-    def __init__(self, fn):
-        self.fn = fn
-
-    def __call__(self, *given):
-        return self.fn(*given)
-
-
 def stand_in_for_triton(monkeypatch):
     """Modules that run a block program with torch, one program after another."""
     builder, programs = Builder(), []
 
-    def jit(kernel):
-        class Launched:
-            def __getitem__(self, grid):
-                def run(*given, **sizes):
-                    given = [Pointers(each) if isinstance(each, torch.Tensor) else each for each in given]
-                    for program in range(grid[0]):
-                        programs.append(program)
-                        kernel(*given, **sizes)
+    class Launched:
+        def __init__(self, kernel):
+            self.kernel = kernel
 
-                return run
+        def __getitem__(self, grid):
+            def run(*given, **sizes):
+                given = [Pointers(each) if isinstance(each, torch.Tensor) else each for each in given]
+                for program in range(grid[0]):
+                    programs.append(program)
+                    self.kernel(*given, **sizes)
 
-        return Launched()
+            return run
 
     language = SimpleNamespace(
         constexpr=int,
@@ -264,12 +255,10 @@ def stand_in_for_triton(monkeypatch):
         load=lambda pointers, mask, other: builder.create_masked_load(pointers, mask, other),
         store=lambda pointers, value, mask: builder.create_masked_store(pointers, value, mask),
     )
-    triton = SimpleNamespace(jit=jit, language=language, next_power_of_2=lambda size: 1 << (size - 1).bit_length())
+    interpreter = SimpleNamespace(interpreter_builder=builder, InterpretedFunction=partial)
+    triton = SimpleNamespace(jit=Launched, language=language, next_power_of_2=lambda n: 1 << (n - 1).bit_length())
     modules = {"triton": triton, "triton.language": language, "triton.runtime": SimpleNamespace()}
-    modules["triton.runtime.interpreter"] = SimpleNamespace(
-        interpreter_builder=builder, InterpretedFunction=Interpreted
-    )
-    for name, module in modules.items():
+    for name, module in (modules | {"triton.runtime.interpreter": interpreter}).items():
         monkeypatch.setitem(sys.modules, name, module)
 
 

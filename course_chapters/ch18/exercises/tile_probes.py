@@ -12,38 +12,33 @@ METERED = {"traffic": Number("bytes"), "peak": Number("bytes"), "tiles": Number(
 FORWARD = DictOf({"out": Tensor(), "log_sum": Tensor(), **METERED})
 BACKWARD = DictOf({"dq": Tensor(), "dk": Tensor(), "dv": Tensor(), **METERED})
 GATHERED = PerRank(DictOf({"out": Tensor(), "rows": Number("rows")}))
-MISSING = float("nan")  # what was never stored
 
 
-def _run(answer: Any, results: tuple[str, ...], slow: dict[str, Any], tiles: tuple[int, int]) -> dict[str, Any]:
-    """A kernel's results with the bytes that it moved and held. It gets the calls of a kernel, not the slow memory."""
+def _run(answer: Any, case: Any, given: str, results: str, notes: str = "") -> dict[str, Any]:
+    """A kernel's results, which had NaN before it, with the bytes that it moved and held; `case.args` are the sizes of
+    its tiles and then what is given. It gets the calls of a kernel, not the slow memory."""
     from course_chapters.ch18.fast_memory import FastMemory
 
+    slow = {name: each.clone() for name, each in zip(given.split(), case.args[2:], strict=True)}
+    q = slow["q"]
+    for name in (*results.split(), *notes.split()):
+        slow[name] = q.new_full((len(q), 1) if name in ("log_sum", "delta") else q.shape, float("nan"))
     memory = FastMemory(None, **slow)
     calls = SimpleNamespace(tiles=memory.tiles, load=memory.load, store=memory.store, shape=memory.shape)
     with memory:
-        answer(calls, *tiles)
+        answer(calls, *case.args[:2])
     metered = {"traffic": memory.traffic, "peak": memory.peak_bytes, "tiles": len(memory.log)}
-    return {**dict(zip(results, memory.slow(*results), strict=True)), **metered}
+    return {**dict(zip(results.split(), memory.slow(*results.split()), strict=True)), **metered}
 
 
 def attention_forward(answer: Any, case: Any, comm: Any = None) -> Any:
     """Output and log-sums; `case.args = (rows, columns, q, k, v)`."""
-    rows, columns = case.args[:2]
-    q, k, v = (each.clone() for each in case.args[2:])
-    empty = {"out": q.new_full(q.shape, MISSING), "log_sum": q.new_full((len(q), 1), MISSING)}
-    return _run(answer, ("out", "log_sum"), {"q": q, "k": k, "v": v, **empty}, (rows, columns))
+    return _run(answer, case, "q k v", "out log_sum")
 
 
 def attention_backward(answer: Any, case: Any, comm: Any = None) -> Any:
     """The three gradients; `case.args = (rows, columns, q, k, v, out, log_sum, grad)`."""
-    rows, columns = case.args[:2]
-    given = [each.clone() for each in case.args[2:]]
-    slow = dict(zip(("q", "k", "v", "out", "log_sum", "grad"), given, strict=True))
-    results = ("dq", "dk", "dv")
-    slow |= {name: given[0].new_full(given[0].shape, MISSING) for name in results}
-    slow["delta"] = given[0].new_full((len(given[0]), 1), MISSING)
-    return _run(answer, results, slow, (rows, columns))
+    return _run(answer, case, "q k v out log_sum grad", "dq dk dv", "delta")
 
 
 def gathered(answer: Any, case: Any, comm: Any = None) -> Any:

@@ -66,7 +66,12 @@ def _flat(*device: tuple[str, int, int], host: Sequence[tuple[str, int, int]] = 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
     limit, words = params["percent"] / 100, list(CAUSES)
-    known = [*(_drawn(rng, word) for word in words), _flat(("matmul", 0, 700), ("small", 700, 1000))]
+    sent = ("communication", 550, 980), ("communication", 760, 980)
+    nested = [  # in which no two wrong unions have the same length and the same cause
+        _flat(("matmul", 0, 500), ("small", 100, 450), ("small", 470, 600), ("communication", 400, 900), sent[0]),
+        _flat(("matmul", 0, 800), ("small", 100, 700), ("small", 750, 900), ("communication", 600, 950), sent[1]),
+    ]
+    known = [*nested, *(_drawn(rng, word) for word in words), _flat(("matmul", 0, 700), ("small", 700, 1000))]
     other = [_drawn(rng, word) for word in rng.sample(words * 2, 2 * len(words))]
     half, quarter = ("matmul", 0, 500), 0.25
     sent = ("communication", 200, 950), ("communication", 300, 1000)
@@ -81,7 +86,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
         _flat(("matmul", 0, 499), ("small", 499, 1000)),
         _flat(half, ("small", 500, 1000), host=[("compile", 0, 250), ("data", 0, 251)]),
         _flat(half, ("small", 400, 1000), host=[("compile", 0, 130), ("compile", 100, 251), ("data", 0, 900)]),
-        _flat(("matmul", 0, 1000), ("small", 0, 300), ("small", 100, 400), ("small", 200, 500)),  # summed: 900
+        _flat(("matmul", 0, 1000), ("small", 100, 300), ("small", 150, 400), ("small", 200, 500)),  # summed: 750
         _flat(half, ("communication", 500, 760), ("small", 400, 1000)),  # hidden behind small kernels
         _flat(half, ("small", 200, 1000), host=[("wait", 0, 1000)]),  # a wait, and no gap
         _flat(half, ("small", 500, 1000), host=[("data", 0, 250)]),  # late for exactly the limit
@@ -94,6 +99,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
         hidden("other steps", "generality:cause", 1, [(trace, limit) for trace in (*other, two_streams)]),
         hidden("at the limits", "generality:cause", 1, [(trace, quarter) for trace in edges]),
         hidden("one step, three limits", "generality:cause", 1, [(edges[0], each) for each in (0.2, quarter, 0.3)]),
+        hidden("small kernels, another limit", "generality:cause", 1, [(edges[6], each) for each in (quarter, 0.3)]),
     ]
 
 
@@ -161,6 +167,12 @@ def cause(trace: dict, limit: float) -> str:
 # %% wrong: lengths added up => values
 # > lengths of kernels that overlap were added up.
 # ~ total += max(0.0, end - max(start, last)) ==> total += end - start
+# %% wrong: in the order of their ends => values -
+# ~ sorted(spans) ==> sorted(spans, key=lambda span: span[1])
+# %% wrong: goes back to the end of a shorter one => values -
+# ~ last = max(last, end) ==> last = end
+# %% wrong: more than half of the step => generality false-alarm
+# ~ > 2 * most ==> > trace["seconds"] / 2
 # %% wrong: all communication is exposed => values
 # > communication that runs under a matmul or a small kernel is not exposed.
 # ~ (every - work) ==> union([(a, b) for kind, a, b in trace["device"] if kind == "communication"])

@@ -8,11 +8,11 @@ right = Worked("which-limit")
 
 def _cases(params: Params, rng: Random) -> list[Case]:
     rates = params["flops"], params["bandwidth"], 1e-6 * params["microseconds"]
-    shapes = [(64, 1024, 1024), (1, 8192, 8192), (8192, 8192, 8192), (512, 4096, 4096)]
-    narrow = [(k, n, 2, *rates) for k, n in ((1024, 1024), (4096, 512), (512, 512))]
+    shapes = [(64, 1024, 768), (1, 8192, 6144), (8192, 4096, 12288), (512, 2048, 6144)]  # none with n = k or n = 2 k
+    narrow = [(k, n, 2, *rates) for k, n in ((1024, 768), (4096, 512), (256, 768))]
     other = 312e12, 2.039e12, 5e-6
     drawn = draw_rows(
-        *(rng, 24, (1, 16, 128, 1024, 4096), (128, 1024, 4096), (256, 2048, 8192), (1, 2, 4)),
+        *(rng, 24, (1, 16, 128, 1024, 4096), (128, 1024, 4096), (384, 3072, 12288), (1, 2, 4)),
         *((125e12, 989e12, 2250e12), (0.9e12, 3.35e12, 8e12), lambda draw: log_uniform(draw, 1e-6, 1e-4)),
     )
     least = [row[1:] for row in drawn]
@@ -24,7 +24,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
         shown(params["device"], "values:limit", 0, [(*each, 2, *rates) for each in shapes]),
         shown(f"tokens on {params['device']}", "values:tokens", 1, narrow),
         plain("", 0, "another device", [(*each, 4, *other) for each in shapes]),
-        plain("tokens", 1, "another device", [(1024, 1024, 1, *other), (256, 256, 2, *other), (8192, 8192, 2, *other)]),
+        plain("tokens", 1, "another device", [(1024, 768, 1, *other), (256, 768, 2, *other), (8192, 6144, 2, *other)]),
         unseen(rng, "", 0, "other products", [*drawn, *one_apart(drawn, right)]),
         unseen(rng, "", 0, "two limits at once", ties),
         unseen(rng, "tokens", 1, "tokens of other products", [*least, *one_apart(least, right[1])]),
@@ -91,6 +91,13 @@ def fewest_tokens(k: int, n: int, size: float, flops: float, bandwidth: float, l
 # > the bytes of the result are missing.
 # ~ m * k + k * n + m * n ==> m * k + k * n
 # ~ / (k + n) ==> / k
+# %% wrong: the result has the width of A => values -
+# ~ m * k + k * n + m * n ==> m * k + k * n + m * k
+# ~ / (k + n) ==> / (k + k)
+# %% wrong: A is not read => values
+# > the bytes of A are missing.
+# ~ m * k + k * n + m * n ==> k * n + m * n
+# ~ / (k + n) ==> / n
 # %% wrong: a byte for each number => values
 # > this counts one byte for each number.
 # ~ size * (m * k ==> (m * k

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from bench import torch_groups
 from course_grader.remote_ranks.remote_judge import Caps, judge_ranks
 from course_grader.remote_ranks.remote_worker import serve_ranks
 from course_lib.cluster.adversarial_delivery import interleavings
@@ -166,8 +165,6 @@ def bench_cluster() -> list[Row]:
     )
     safe = best(lambda: timed(lambda: interleavings(ring, 5, args=(100,))), largest=False)
     rows.append(Row("8 adversaries on a ring of 5 ranks", safe, "s", 0.3))
-    for way, seconds in torch_groups.WAYS.items():
-        rows.append(Row(f"200 all-reduces of torch on 8 ranks, {way}", best(seconds, False), "s"))
     launch(locked_never, 2)  # starts the server
     rows.append(
         Row(

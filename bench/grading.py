@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bench.grading_class import KINDS, made, submission
-from bench.grading_crash import crash_rows
 from bench.rows import Row, show
 from course_grader import exercises
 from course_grader.classroom.folder import ClassFolder
@@ -312,13 +311,6 @@ def main(arguments: Sequence[str]) -> int:
         "--no-plain", action="store_true", help="without nbgrader's own autograde, which takes most of the time"
     )
     parser.add_argument(
-        "--crash",
-        type=int,
-        default=0,
-        metavar="KILLS",
-        help="kill the whole service so many times instead, and look what is lost",
-    )
-    parser.add_argument(
         "--quick", action="store_true", help="few submissions, to see that it works: the figures mean nothing"
     )
     parser.add_argument("--json", action="store_true")
@@ -326,8 +318,6 @@ def main(arguments: Sequence[str]) -> int:
     if given.quick:
         given.chapters, given.submissions, given.growth, given.no_plain = ["five"], 4, 0, True
     rows: list[Row] = []
-    if given.crash:
-        return show(list(crash_rows(given.crash, given.submissions)), given.json)
     for chapter in given.chapters:
         print(f"{chapter} …", file=sys.stderr, flush=True)
         rows += speed_rows(chapter, given.submissions, given.jobs, not given.no_plain, not given.quick)

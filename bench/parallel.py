@@ -1,97 +1,172 @@
-"""The course's data parallelism on two real processes against torch's DistributedDataParallel:
-`./course bench parallel`.
+"""The course's data parallelism, tensor parallelism and ZeRO on real processes, beside PyTorch's own: `./course bench
+parallel`.
 
-A step is forward, backward, averaging and AdamW, on one model and batch. Each repeat times one step of both on the same
-processes, one after the other, so that what else the machine does falls on both alike; the figure is the median of ours
-/ torch's within one repeat. The bytes of a step are predicted, metered on the cluster, and read from the kernel's
-counters of the connections that gloo's processes hold (Linux). Parity with one process comes with it.
+A step is forward, backward and AdamW, on one model. Its bytes are predicted, and read from the kernel's counters of the
+connections that gloo's processes hold (Linux); gloo makes a reduce-scatter by an all-reduce, so ZeRO's prediction
+counts one twice. Each repeat times one step of ours and one of PyTorch's on the same processes, one after the other, so
+that what else the machine does falls on both alike; the figure is the median of ours / torch's within one repeat.
 """
 
 import argparse
-import importlib
-import importlib.util
 import os
 import socket
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench import interleaved_timing
+from bench.interleaved_timing import Step
 from bench.rows import Row, show
-from course_lib.cluster import Comm, simulate
-from course_lib.cluster.parity import step_bytes
+from course_lib.cluster import Comm
+from course_lib.cluster.parity import step_bytes as averaged_bytes
 from course_lib.model.text import batch
-from course_lib.model.transformer import Config, Transformer, build
+from course_lib.model.transformer import Config, build
 from course_lib.parallel.data import DataParallel, buckets_of
+from course_lib.parallel.sharding import FullySharded, Zero, step_bytes
+from course_lib.parallel.tensor import build as build_part
+from course_lib.parallel.tensor import tp_bytes_per_step
 from course_runs.real_ranks import launch
 
-MODEL = Config(layers=4, hidden=256, heads=8, seq_len=64, positions="learned")  # no buffers, so none are sent
-SEQUENCES = 4  # on each rank
-BUCKET = 2 * 2**20  # bytes, of both
+MODEL = Config(layers=4, hidden=256, heads=8, seq_len=64)
+SEQUENCES = 4  # of a batch
+BUCKET = 2 * 2**20  # bytes: of data parallelism's buckets and of ZeRO's rows
 RANKS = (2, 4)  # for the bytes; times are taken of the first
 REPEATS = 20
 SLOWEST = 1.10  # a step of ours may take so many times torch's
-FRAMES = (
-    0.002,
-    16_384,
-)  # a real step may take more bytes by this share and these bytes: headers, and the count of tokens
-PARTS = ("bench.parallel_parity", "bench.parallel_tp")  # their rows follow, where they are there
+SHARE = 0.002  # by which a real step may take more bytes than predicted, beside the headers of its messages
+WIDE = 4  # bytes of every number
 
 
-# --- time
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One rank's side of a way to train."""
+
+    step: Step  # of inputs and targets
+    predicted: float = 0.0  # bytes that a rank receives in a step
+    headers: int = 0  # bytes that gloo may add to them
 
 
-def loss_of(model: Any, inputs: Any, targets: Any) -> Any:
-    """Mean cross-entropy: ranks have equally many tokens here, so the mean of means is the mean."""
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to train: ours, PyTorch's where one is timed beside it, and whether all ranks work on one batch."""
+
+    name: str
+    ours: Callable[[Comm, Config], Side]
+    rival: str = ""
+    theirs: Callable[[Comm, Config], Side] | None = None
+    one_batch: bool = False
+
+
+# --- the ways
+
+
+def stepping(model: Any, parameters: Any, finish: Callable[[], object], after: Callable[[], object]) -> Step:
+    """A step of AdamW on a model: `finish` completes its gradients, `after` follows the update."""
     import torch
 
-    return torch.nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+    adam = torch.optim.AdamW(parameters, lr=1e-3)
+
+    def step(inputs: Any, targets: Any) -> None:
+        torch.nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()).backward()
+        finish()
+        adam.step()
+        adam.zero_grad()
+        after()
+
+    return step
 
 
-def contenders(comm: Comm, config: Config, bucket_bytes: int) -> dict[str, Callable[[Any, Any], None]]:
-    """A step of ours and one of torch's on models of their own, alike at the start."""
-    import torch
+def _nothing() -> None: ...
+
+
+def _ddp(comm: Comm, config: Config) -> Side:
+    model = build(replace(config, positions="learned"))  # no buffers, which torch's would send
+    replica = DataParallel(comm, model, BUCKET)
+    predicted = max(averaged_bytes(buckets_of(reversed(list(model.parameters())), BUCKET), comm.size))
+    return Side(stepping(replica, model.parameters(), replica.finish, _nothing), predicted, 16_384)
+
+
+def _torch_ddp(comm: Comm, config: Config) -> Side:
     from torch.nn.parallel import DistributedDataParallel
 
-    ours, theirs = build(config), build(config)
-    replica = DataParallel(comm, ours, bucket_bytes)
-    peer = DistributedDataParallel(theirs, bucket_cap_mb=bucket_bytes / 2**20)
-    adams = [torch.optim.AdamW(model.parameters(), lr=1e-3) for model in (ours, theirs)]
-
-    def our_step(inputs: object, targets: object) -> None:
-        loss_of(replica, inputs, targets).backward()
-        replica.finish()
-        adams[0].step()
-        adams[0].zero_grad()
-
-    def their_step(inputs: object, targets: object) -> None:
-        loss_of(peer, inputs, targets).backward()
-        adams[1].step()
-        adams[1].zero_grad()
-
-    return {"ours": our_step, "torch's": their_step}
+    model = build(replace(config, positions="learned"))
+    peer = DistributedDataParallel(model, bucket_cap_mb=BUCKET / 2**20)
+    return Side(stepping(peer, model.parameters(), _nothing, _nothing))
 
 
-def times_here(comm: Comm, config: Config, sequences: int, bucket_bytes: int, repeats: int) -> list[list[float]]:
-    """Seconds of a step on this rank, a row a repeat: ours, torch's."""
+def _tensor(comm: Comm, config: Config) -> Side:
     import torch
 
-    torch.set_num_threads(1)
-    ours, theirs = contenders(comm, config, bucket_bytes).values()
-    return interleaved_timing.times_here(
-        comm, ours, theirs, lambda repeat: batch(repeat * comm.size + comm.rank, sequences, config.seq_len), repeats
-    )
+    model = build_part(config, comm)
+    adam = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+
+    def step(inputs: Any, targets: Any) -> None:
+        model.loss(model(inputs), targets).backward()
+        model.finish()
+        adam.step()
+        adam.zero_grad()
+
+    predicted = tp_bytes_per_step(config, SEQUENCES, config.seq_len, comm.size).total
+    return Side(step, predicted, 1024 * comm.size * 10 * (config.layers + 1))  # at most so many collectives
 
 
-def ratio_rows(ranks: int, config: Config, sequences: int, bucket_bytes: int, repeats: int) -> list[Row]:
-    """Our step against torch's."""
-    by_rank = launch(times_here, ranks, args=(config, sequences, bucket_bytes, repeats), timeout=600.0).results
-    return interleaved_timing.ratio_rows("data parallel", "DDP", by_rank, SLOWEST)
+def _torch_tensor(comm: Comm, config: Config) -> Side:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    columns = ("attention.wq", "attention.wk", "attention.wv", "mlp.gate", "mlp.up")
+    styles: dict[str, Any] = {f"blocks.*.{name}": ColwiseParallel() for name in columns}
+    styles |= {f"blocks.*.{name}": RowwiseParallel() for name in ("attention.wo", "mlp.down")}
+    styles["embedding"] = RowwiseParallel(input_layouts=Replicate())
+    styles["head"] = ColwiseParallel(output_layouts=Replicate())
+    model = parallelize_module(build(config), init_device_mesh("cpu", (comm.size,)), styles)
+    return Side(stepping(model, model.parameters(), _nothing, _nothing))
 
 
-# --- bytes
+def _zero(stage: int) -> Callable[[Comm, Config], Side]:
+    def side(comm: Comm, config: Config) -> Side:
+        model = build(config)
+        held: Any = (
+            FullySharded(comm, model, list(model.blocks))
+            if stage == 3
+            else Zero(comm, model, stage, BUCKET // WIDE, init_sync=False)
+        )
+        elements = [row.flat.elements for row in held.rows]
+        predicted = step_bytes(elements, comm.size, stage, WIDE, 2 * WIDE)
+
+        def after() -> None:
+            held.zero_grad()
+            if stage < 3:
+                held.gather()
+
+        return Side(stepping(held, list(held.shards()), held.finish, after), predicted, 8192 * comm.size)
+
+    return side
+
+
+def _torch_fsdp(comm: Comm, config: Config) -> Side:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model, mesh = build(config), init_device_mesh("cpu", (comm.size,))
+    for each in (*model.blocks, model):
+        fully_shard(each, mesh=mesh)
+    return Side(stepping(model, model.parameters(), _nothing, _nothing))
+
+
+WAYS = (
+    Way("data parallel", _ddp, "DDP", _torch_ddp),
+    Way("tensor parallel", _tensor, "parallelize_module", _torch_tensor, one_batch=True),
+    Way("ZeRO-1", _zero(1)),
+    Way("ZeRO-2", _zero(2)),
+    Way("ZeRO-3", _zero(3), "fully_shard", _torch_fsdp),
+)
+
+
+# --- bytes and times
 
 
 def received_bytes() -> int | None:
@@ -119,52 +194,45 @@ def received_bytes() -> int | None:
     return total
 
 
-def bytes_here(comm: Comm, config: Config, sequences: int, bucket_bytes: int) -> list[int | None]:
-    """Bytes that this rank receives in one step: ours, torch's. The step before builds torch's buckets anew."""
-    counts: list[int | None] = []
-    for step in contenders(comm, config, bucket_bytes).values():
-        for number in range(2):
-            inputs, targets = batch(number * comm.size + comm.rank, sequences, config.seq_len)
-            comm.barrier()
-            before = received_bytes()
-            step(inputs, targets)
-            comm.barrier()
-            after = received_bytes()
-        counts.append(None if before is None or after is None else after - before)
-    return counts
+def here(comm: Comm, place: int, config: Config, repeats: int) -> tuple[float, int, int | None, list[list[float]]]:
+    """On one rank, of a way by its place in `WAYS`: the bytes predicted, those of headers, those received in a second
+    step, and seconds of steps, a row a repeat: ours, torch's."""
+    import torch
+
+    torch.set_num_threads(1)
+    way = WAYS[place]
+
+    def batch_of(repeat: int) -> tuple[object, object]:
+        return batch(repeat if way.one_batch else repeat * comm.size + comm.rank, SEQUENCES, config.seq_len)
+
+    side = way.ours(comm, config)
+    side.step(*batch_of(0))  # opens the connections
+    comm.barrier()
+    before = received_bytes()
+    side.step(*batch_of(1))
+    comm.barrier()
+    after = received_bytes()
+    count = None if before is None or after is None else after - before
+    theirs = way.theirs(comm, config) if way.theirs and repeats else None
+    times = interleaved_timing.times_here(comm, side.step, theirs.step, batch_of, repeats) if theirs else []
+    return side.predicted, side.headers, count, times
 
 
-def one_step(comm: Comm, model: Transformer, sequences: int, bucket_bytes: int) -> None:
-    """A step for the meter, from replicas that are alike."""
-    replica = DataParallel(comm, model, bucket_bytes, init_sync=False)
-    loss_of(replica, *batch(comm.rank, sequences, model.config.seq_len)).backward()
-    replica.finish()
-
-
-def byte_rows(ranks: int, config: Config, sequences: int, bucket_bytes: int) -> list[Row]:
-    """The bytes of a step, of the rank that receives most: predicted, metered, and real, ours and torch's."""
-    model = build(config)
-    predicted = max(step_bytes(buckets_of(reversed(list(model.parameters())), bucket_bytes), ranks))
-    metered = max(simulate(one_step, ranks, (model, sequences, bucket_bytes)).meter.bytes_received)
-    real = launch(bytes_here, ranks, args=(config, sequences, bucket_bytes), timeout=600.0).results
-    name = f"data parallel, {ranks} ranks: bytes of a step"
-    rows = [
-        Row(f"{name}, predicted", predicted, "bytes"),
-        Row(f"{name}, metered", metered, "bytes", metered == predicted),
-    ]
-    share, more = FRAMES
-    for place, who in enumerate(("gloo, ours", "gloo, torch's DDP")):
-        counts = [rank[place] for rank in real]
-        if None in counts:
-            rows.append(Row(f"{name}, {who}", 0, "bytes", None, "this system does not count them"))
-            continue
-        rows.append(
-            Row(f"{name}, {who}", max(counts), "bytes", predicted <= max(counts) <= predicted * (1 + share) + more)
-        )
+def rows_of(way: Way, ranks: int, config: Config, repeats: int) -> list[Row]:
+    """The bytes of a step on the rank that receives most; with `repeats`, times beside PyTorch's."""
+    by_rank = launch(here, ranks, args=(WAYS.index(way), config, repeats), timeout=600.0).results
+    predicted, headers = (max(rank[at] for rank in by_rank) for at in (0, 1))
+    counts = [count for _, _, count, _ in by_rank if count is not None]
+    name = f"{way.name}, {ranks} ranks: bytes of a step"
+    rows = [Row(f"{name}, predicted", predicted, "bytes")]
+    if len(counts) == ranks:
+        ok = predicted <= max(counts) <= predicted * (1 + SHARE) + headers
+        rows.append(Row(f"{name}, gloo", max(counts), "bytes", ok))
+    else:
+        rows.append(Row(f"{name}, gloo", 0, "bytes", None, "this system does not count them"))
+    if way.theirs and repeats:
+        rows += interleaved_timing.ratio_rows(way.name, way.rival, [rank[3] for rank in by_rank], SLOWEST)
     return rows
-
-
-# --- the table
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -175,21 +243,16 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--hidden", type=int, default=MODEL.hidden, help="width of the model")
-    parser.add_argument("--sequences", type=int, default=SEQUENCES, help="on each rank")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(list(arguments))
     if given.repeats < 2 or min(given.ranks) < 2:
         parser.error("a ratio needs 2 repeats and 2 ranks at least")
     config = replace(MODEL, hidden=given.hidden, kv_heads=None, ffn=None)
     rows: list[Row] = []
-    for ranks in given.ranks:
-        print(f"{ranks} ranks …", file=sys.stderr, flush=True)
-        rows += byte_rows(ranks, config, given.sequences, BUCKET)
-    rows += ratio_rows(given.ranks[0], config, given.sequences, BUCKET, given.repeats)
-    for part in PARTS:
-        if importlib.util.find_spec(part):
-            print(f"{part.rpartition('.')[2]} …", file=sys.stderr, flush=True)
-            rows += importlib.import_module(part).rows()
+    for way in WAYS:
+        for at, ranks in enumerate(given.ranks):
+            print(f"{way.name}, {ranks} ranks …", file=sys.stderr, flush=True)
+            rows += rows_of(way, ranks, config, 0 if at else given.repeats)
     return show(rows, given.json)
 
 

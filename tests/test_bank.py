@@ -6,7 +6,7 @@ import pytest
 
 from course_grader import exercises
 from course_grader.bank import kill_matrix
-from course_grader.bank.answer_bank import read_answers, read_bank
+from course_grader.bank.answer_bank import read_answers, read_bank, worked_cell
 from tests.tables import each_row
 
 RIGHT = """import math
@@ -218,6 +218,21 @@ def test_a_fault_in_a_judges_answers_is_named_with_the_line_of_the_file(tmp_path
     path.write_text("PI = 3\n")
     with pytest.raises(ValueError, match=r"area.py has no bank of answers; end it with a text ANSWERS = "):
         read_answers(path, "area")
+
+
+def test_the_answers_of_a_chapter_share_imports_and_a_worked_cell_gets_its_marks(tmp_path):
+    (tmp_path / "__init__.py").write_text("IMPORTS = 'import math'\n")
+    path = tmp_path / "area.py"
+    text = '# %% right: worked\ndef area(radius):\n    """m²."""\n    return math.pi * radius**2\n'
+    path.write_text(f"ANSWERS = r'''{text}# %% wrong: half => values\n# ~ * radius**2 ==> * radius**2 / 2\n'''\n")
+    assert [value(each, "area(1) / math.pi") for each in read_answers(path, "area")] == [1, 0.5]
+    marked = worked_cell(text)
+    assert marked.splitlines()[2:] == [
+        "    ### BEGIN SOLUTION",
+        "    return math.pi * radius**2",
+        "    ### END SOLUTION",
+    ]
+    assert worked_cell(f"# %% right: worked\n{marked}\n") == marked
 
 
 @each_row("judge", kill_matrix.judges, label=lambda judge: judge[0])

@@ -13,7 +13,7 @@ from course_grader.judge import decision, exercise, grade
 from course_grader.judge.exercise import hidden_seed
 from course_grader.judge.report import report_dict, report_of_dict
 from course_grader.judge.result_panel import html_panel, rows, text_panel
-from course_grader.judging import Judging, Mistake, number_verdict
+from course_grader.judging import Judging, number_fault, verdict
 from course_grader.judging.prediction import prediction
 from course_grader.records import Case, Report, Verdict
 from course_grader.worker.plain_values import NotPlain, plain
@@ -44,12 +44,9 @@ def doubled_cases(params, rng: random.Random):
 
 def doubled_verdicts(params, case, outcome):
     want = 2 * case.args[0]
-    slips = [Mistake("halved", case.args[0] / 2, "That is half, not twice.")]
-    part = case.part or "twice"
-    return [
-        number_verdict(part, case, outcome.value, want, unit="apples", kind=case.kind, mistakes=slips),
-        Verdict(kind="cost", part="calls", ok=True),
-    ]
+    halved = ("halved", "That is half, not twice.") if outcome.value == case.args[0] / 2 else None
+    fault = halved or number_fault(case.name, outcome.value, want, unit="apples")
+    return [verdict(case.kind, case.part or "twice", case, fault), Verdict(kind="cost", part="calls", ok=True)]
 
 
 SHARES = {"values:twice": 0.5, "generality:any": 0.25, "cost:calls": 0.25}

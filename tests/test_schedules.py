@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench import torch_schedules
 from course_chapters.ch10.published_pipelines import bubble_formula, bubble_rates
 from course_lib.estimate import facts
 from course_lib.parallel.schedules import (
@@ -130,24 +129,6 @@ def test_each_stage_has_its_own_last_backward():
         assert list(last) != [] and last[rank] > last[rank + 2], "the first chunk's gradients are complete last"
         assert all(schedule.rows[rank][place].stage == stage for stage, place in last.items())
     assert schedule.last_backward(0) != schedule.last_backward(1)
-
-
-# --- torch's generators
-
-
-@each_of("pair", torch_schedules.PAIRS, ids=lambda pair: pair.torch_name)
-def test_the_order_is_torchs_operation_by_operation(pair):
-    for chunks in pair.chunks:
-        for ranks, microbatches in torch_schedules.SIZES[:3]:
-            found = torch_schedules.compared(pair, ranks, microbatches, chunks)
-            if not pair.why:
-                assert found.different == 0, found.first
-                continue
-            theirs = torch_schedules.torch_rows(pair.torch_name, ranks, microbatches, chunks)
-            assert found.different == microbatches, "only the last rank's forwards"
-            assert {each.kind for each in faults(schedule_of(theirs, microbatches))} >= {"unknown"}
-            fixed = tuple(op._replace(microbatch=op.microbatch - (op.kind == "F")) for op in theirs[-1])
-            assert (*theirs[:-1], fixed) == pair.ours(ranks, microbatches, chunks).rows
 
 
 # --- sizes that do not fit

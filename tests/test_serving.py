@@ -253,7 +253,7 @@ def test_many_draws_agree_with_the_target_and_with_the_acceptance_rate(seed):
         kept += len(tokens) > 1
     wanted = steps * target[0]
     assert ((counts - wanted) ** 2 / wanted).sum() < 24.3
-    rate = serving.acceptance(draft[0], target[0])
+    rate = np.minimum(draft[0], target[0]).sum()
     assert kept / steps == pytest.approx(rate, abs=4 * math.sqrt(rate * (1 - rate) / steps))
 
 

@@ -1,15 +1,100 @@
 """The course's schedules at twenty sizes and more against torch.distributed.pipelining: what it plans, and what it
-runs."""
+runs.
+
+torch builds a schedule for a stage that it asks for a few numbers only, so no process group and no model is needed. Its
+rows are compared without their idle moments, communication and gradient bookkeeping, which torch derives from the
+order.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from torch.distributed.pipelining import schedules as torchs
 
-from bench import torch_schedules
-from course_lib.parallel.schedules import Op, gpipe, one_f_one_b
+from course_lib.parallel.schedules import (
+    Op,
+    Schedule,
+    breadth_first,
+    dualpipe_v,
+    gpipe,
+    interleaved,
+    one_f_one_b,
+    zb_h1,
+    zb_v,
+)
 from tests.tables import each_of
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A schedule that both sides have. `chunks` are stages on each rank."""
+
+    torch_name: str
+    ours: Callable[[int, int, int], Schedule]  # of ranks, micro-batches, chunks
+    chunks: tuple[int, ...]
+
+
+PAIRS = (
+    Pair("GPipe", lambda p, m, v: gpipe(p, m), (1,)),
+    Pair("1F1B", lambda p, m, v: one_f_one_b(p, m), (1,)),
+    Pair("Interleaved1F1B", interleaved, (2, 3)),
+    Pair("LoopedBFS", breadth_first, (1, 2)),
+    Pair("InterleavedZeroBubble", zb_h1, (1, 2)),
+    Pair("ZBVZeroBubble", lambda p, m, v: zb_v(p, m), (2,)),
+    Pair("DualPipeV", lambda p, m, v: dualpipe_v(p, m), (2,)),
+)
+
+
+class _Stage:
+    """What torch asks of a stage before it builds a schedule."""
+
+    has_backward = True
+    is_last = False
+
+    def __init__(self, index: int, stages: int, rank: int, ranks: int) -> None:
+        self.stage_index, self.num_stages, self.group_rank, self.group_size = index, stages, rank, ranks
+        self.is_first = index == 0
+        self.submod = None
+
+
+def torch_rows(name: str, ranks: int, microbatches: int, chunks: int) -> tuple[tuple[Op, ...], ...]:
+    """The rows of torch's schedule of that name. ValueError, in torch's words, where it takes no such sizes."""
+    made = torchs.get_schedule_class(name)
+    stages = [_Stage(at * ranks, ranks * chunks, 0, ranks) for at in range(chunks)]
+    single = issubclass(made, torchs.PipelineScheduleSingle)
+    with _quiet():
+        order = made(stages[0] if single else stages, n_microbatches=microbatches).pipeline_order
+    return tuple(tuple(op for action in order[rank] if action for op in _ops(action)) for rank in range(ranks))
+
+
+def _ops(action: Any) -> tuple[Op, ...]:
+    if getattr(action, "sub_actions", None):
+        return tuple(
+            Op(each.computation_type.value, each.stage_index, each.microbatch_index, joins=at > 0)
+            for at, each in enumerate(action.sub_actions)
+        )
+    if action.computation_type.value not in "FBIW":
+        return ()
+    return (Op(action.computation_type.value, action.stage_index, action.microbatch_index),)
+
+
+@contextmanager
+def _quiet() -> Any:
+    """Without the log lines of building a schedule for a stage that has no loss."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
 
 SIZES = [(ranks, ranks * rounds) for ranks in (2, 3, 4, 6, 8) for rounds in (2, 3, 4, 7)]
 ODD_SIZES = [(ranks, ranks * rounds + 1) for ranks in (3, 4, 8) for rounds in (1, 2, 4)]  # no whole rounds of the ranks
-CASES = [(pair, chunks) for pair in torch_schedules.PAIRS for chunks in pair.chunks]
+CASES = [(pair, chunks) for pair in PAIRS for chunks in pair.chunks]
 IN_ROUNDS = {"Interleaved1F1B", "InterleavedZeroBubble", "DualPipeV"}
 
 
@@ -19,7 +104,7 @@ def name_of(value):
 
 def planned(pair, ranks, microbatches, chunks):
     """torch's rows; those of its 1F1B with the last rank's forwards numbered from 0, as its step() runs them."""
-    rows = torch_schedules.torch_rows(pair.torch_name, ranks, microbatches, chunks)
+    rows = torch_rows(pair.torch_name, ranks, microbatches, chunks)
     if pair.torch_name == "1F1B":
         rows = (*rows[:-1], tuple(op._replace(microbatch=op.microbatch - (op.kind == "F")) for op in rows[-1]))
     return rows
@@ -27,7 +112,7 @@ def planned(pair, ranks, microbatches, chunks):
 
 def test_every_schedule_of_torch_is_compared_at_twenty_sizes():
     known = {name.removeprefix("Schedule") for name in dir(torchs) if name.startswith("Schedule")}
-    assert known <= {pair.torch_name for pair in torch_schedules.PAIRS}
+    assert known <= {pair.torch_name for pair in PAIRS}
     assert len(set(SIZES)) == 20
 
 
@@ -75,7 +160,7 @@ def stepped(made, ranks, microbatches):
     rows = []
     for rank in range(ranks):
         stage = Recorded(rank, ranks)
-        with torch_schedules._quiet():
+        with _quiet():
             schedule = made(stage, n_microbatches=microbatches)
         for name in ("_initialize_stage", "_maybe_compute_loss", "_maybe_get_loss", "_update_losses"):
             assert hasattr(schedule, name), name

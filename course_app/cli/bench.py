@@ -19,9 +19,6 @@ EXAMPLES = examples(
     "course bench planner --data FOLDER       predicted step times against the published tables in a folder",
     "course bench serving                     predicted throughput and latency against published engines",
     "course bench rings --ranks 2 --sizes 64  the rings of chapter 06 against gloo's all-reduce",
-    "course bench attention --ranks 4         one sequence on several processes, against full attention and "
-    "torch's ring",
-    "course bench pipeline rates              pipeline bubbles against those of a paper",
 )
 
 BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measures)
@@ -33,18 +30,14 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
         "the roofs of this machine: matmul, elementwise, copy, and its ridge",
     ),
     "cluster": ("bench.cluster", "messages a second through the metered cluster"),
-    "parallel": ("bench.parallel", "the course's data parallelism on real processes, against torch's DDP"),
-    "sharding": (
-        "bench.sharding",
-        "ZeRO and FSDP: bytes sent and held, against formulas; time against torch's fully_shard",
+    "parallel": (
+        "bench.parallel",
+        "data and tensor parallelism and ZeRO on real processes: bytes against formulas, time against torch's own",
     ),
     "memory": ("bench.memory", "predicted memory against published memory, source by source"),
     "planner": ("bench.planner", "predicted step times against published ones, source by source"),
     "rings": ("bench.rings", "the rings of chapter 06 on real processes, against gloo's all-reduce"),
-    "grading": (
-        "bench.grading",
-        "the class grader against nbgrader's own on the same submissions; --crash 50 kills it",
-    ),
+    "grading": ("bench.grading", "the class grader against nbgrader's own on the same submissions"),
     "architecture": (
         "bench.architecture",
         "lines, modules and imports of each part of the library; draws docs/architecture.svg",
@@ -53,10 +46,6 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
     "reading": (
         "bench.reading",
         "how many lines one reads to understand simulate, a ring, a schedule, FSDP, ring attention",
-    ),
-    "attention": (
-        "bench.attention",
-        "one sequence on several processes: ring, all-gather and Ulysses against full attention and torch's ring",
     ),
     "precision": ("bench.precision", "chapter 05's small trainings in few bits, against the recorded ones"),
     "experts": (
@@ -68,10 +57,6 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
     "serving": (
         "bench.serving",
         "predicted throughput and latency of served models against published ones; the simulator's speed",
-    ),
-    "pipeline": (
-        "bench.pipeline",
-        "pipeline schedules: speed of the timeline, torch's orders, published bubbles, two processes",
     ),
 }
 

@@ -164,12 +164,14 @@ def _tried(exercise: str, path: Path, variant: str | None) -> "list[Row]":
     from course_grader import exercises
     from course_grader.bank import kill_matrix
     from course_grader.bank.answer_bank import read_bank
+    from course_grader.judging.shipped import imports_text
 
     try:
         exercises.card(exercise)
         text = path.read_text(encoding="utf-8")
         headed = any(line.startswith("# %% ") for line in text.splitlines())
-        answers = read_bank(text if headed else f"# %% right: {_WHOLE}\n{text}", exercise, path.name)
+        text = text if headed else f"# %% right: {_WHOLE}\n{text}"
+        answers = read_bank(text, exercise, path.name, imports=imports_text(exercise))
     except (OSError, ValueError) as error:
         raise Trouble(str(error), "`course exercise try --help` shows the form") from error
     return [kill_matrix.judge(answer, variant) for answer in answers]

@@ -97,6 +97,13 @@ def run(
         rest += ["--seconds", f"{60 * max_minutes:g}"] if max_minutes is not None else []
         raise typer.Exit(part("course_runs.serve", "serving").main(rest))
     if program in _OF_CHAPTERS:
+        for flag, value in {"--nproc": nproc, "--max-cost": max_cost, "--price": price}.items():
+            if value is not None:
+                instead = (
+                    f"see its own flags: course run {program} --help" if flag == "--nproc" else "it runs on processors"
+                )
+                raise Trouble(f"`run {program}` has no {flag}.", instead)
+        rest += ["--minutes", f"{max_minutes:g}"] if max_minutes is not None else []
         raise typer.Exit(part(_OF_CHAPTERS[program], f"`run {program}`").main(rest))
     if asks_for_help:
         typer.echo("Flags of `course run` itself, such as --nproc, --max-cost and --retries: course run --help\n")

@@ -220,13 +220,3 @@ _NAMED = {  # how far above its point, in points, and on which side the name sta
     "DeepSeek-V3": (-10, "left"),
     "Llama 4 Scout": (8, "left"),
 }
-
-
-def runs_over_time() -> Explorer:
-    """The dated scatter of published runs: what they cost in FLOP, accelerators and parameters."""
-    names = ("–", *(run.name for run in facts.runs().values() if not run.get("tp")))
-    return explore(
-        lambda value, name: draw_runs(value, name if name != "–" else ""),
-        value=menu(tuple(_VALUES), label="shown"),
-        name=menu(names, label="mark a run"),
-    )

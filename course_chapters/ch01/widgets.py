@@ -3,14 +3,7 @@
 from course_chapters.ch01 import walls as walls_of
 from course_chapters.ch01.bars import bars_against_ceiling
 from course_chapters.ch01.choices import COUNTS, GPUS, SIZES, TOKENS, params_text, tokens_text
-from course_chapters.ch01.time_and_money import (
-    cost,
-    draw_cost,
-    draw_runs,
-    draw_years_to_weeks,
-    runs_over_time,
-    years_to_weeks,
-)
+from course_chapters.ch01.time_and_money import cost, draw_cost, draw_runs, draw_years_to_weeks, years_to_weeks
 from course_chapters.links import chapter_link
 from course_lib.draw import style
 from course_lib.draw.explore import Control, Explorer, explore, menu, play, slider, toggle
@@ -28,7 +21,6 @@ __all__ = [
     "draw_triage",
     "draw_years_to_weeks",
     "params_text",
-    "runs_over_time",
     "step_parts",
     "three_budgets",
     "tokens_text",

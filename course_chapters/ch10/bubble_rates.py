@@ -26,18 +26,6 @@ WHY = {
 }
 
 
-def why_fitted() -> str:
-    """Why a fit on 1F1B alone makes split backwards look too good, with the profiled shares that it does not know."""
-    shares = [
-        each.weight_gradient / (each.forward + each.input_gradient + each.weight_gradient) for each in stage_profiles()
-    ]
-    return (
-        "1F1B shows the sum of both gradients only. Profiled, the weight gradient is the shortest of the three "
-        f"({min(shares):.2f} to {max(shares):.2f} of their sum, not {1 / 3:.2f}): it is matrix products alone, and "
-        "has none of the operations that are slow per FLOP. It fills less of the bubble"
-    )
-
-
 @dataclass(frozen=True)
 class Row:
     """One published bubble rate, and what the timeline says."""

@@ -24,7 +24,7 @@ from course_lib.parallel.context.costs import (
     ulysses_traffic,
 )
 
-__all__ = ["bytes_by_ranks", "hidden_transfer", "longest_sequence", "memory_by_length", "ring_steps", "tiles"]
+__all__ = ["bytes_by_ranks", "hidden_transfer", "memory_by_length", "ring_steps", "tiles"]
 
 H100 = facts.device("H100 SXM")
 LENGTHS = tuple(SEQ * 2**power for power in range(9))  # tokens of a sequence
@@ -68,12 +68,6 @@ def peak(model: str, tokens: int, remedy: int, cp: int = 8) -> tuple[float, floa
     kept = memory.activation_bytes(shape, 1, tokens, layout, loss="fused", **choices)
     again = memory.recomputed_bytes(shape, 1, tokens, layout, **choices)
     return float(memory.state_bytes(shape.params, CONVENTION) / GPUS), float(kept + again)
-
-
-def longest_sequence(model: str, remedy: int, cp: int = 8) -> int:
-    """The longest sequence, in steps of 1,024 tokens, with which state and activations fit one H100."""
-    state, one = peak(model, LENGTHS[0], remedy, cp)
-    return int((H100.memory - state) / (one / LENGTHS[0])) // 1024 * 1024
 
 
 def draw_memory(tokens: int = 262144, model: str = "llama3-70b", cp: int = 8) -> Picture:

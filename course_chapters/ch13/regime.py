@@ -37,11 +37,6 @@ class Regime:
         largest = max(self.loads)
         return AXES[self.loads.index(largest)] if largest > 1 else "none"
 
-    @property
-    def exceeded(self) -> tuple[str, ...]:
-        """The axes with a load above 1."""
-        return tuple(axis for axis, load in zip(AXES, self.loads, strict=True) if load > 1)
-
 
 def regime(
     params: float,

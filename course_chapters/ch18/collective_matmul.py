@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 
 from course_lib.cluster import Comm, P2POp, Work
 from course_lib.cluster.collectives import ring_half_cost
@@ -104,6 +105,49 @@ def _checked(pieces: int, rows: int) -> int:
     if require_whole("pieces", pieces, "pieces") > max(rows, 1):
         raise ValueError(f"{rows} rows make at most {rows} pieces, not {pieces}.")
     return pieces
+
+
+# --- with gradients: the gradient of one's rows is the other
+
+
+class _GatherMatmul(Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, comm: Comm, pieces: int) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.comm, ctx.pieces = comm, pieces
+        return gather_matmul(comm, x, weight, pieces)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        x, weight = ctx.saved_tensors
+        rows = start_gather(ctx.comm, x, 0)  # under the products for the gradient of x
+        own = matmul_scatter(ctx.comm, grad, weight.T, ctx.pieces)
+        return own, timed_product(ctx.comm)(rows().T, grad), None, None
+
+
+class _MatmulScatter(Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, comm: Comm, pieces: int) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.comm, ctx.pieces = comm, pieces
+        return matmul_scatter(comm, x, weight, pieces)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        x, weight = ctx.saved_tensors
+        rows = start_gather(ctx.comm, grad, 0)
+        everyone = gather_matmul(ctx.comm, grad, weight.T, ctx.pieces)
+        return everyone, timed_product(ctx.comm)(x.T, rows()), None, None
+
+
+def gather_linear(comm: Comm, x: Tensor, weight: Tensor, pieces: int = 1) -> Tensor:
+    """`gather_matmul` that can be differentiated. Backward gathers `x` again instead of keeping all rows."""
+    return _GatherMatmul.apply(x, weight, comm, pieces)
+
+
+def linear_scatter(comm: Comm, x: Tensor, weight: Tensor, pieces: int = 1) -> Tensor:
+    """`matmul_scatter` that can be differentiated."""
+    return _MatmulScatter.apply(x, weight, comm, pieces)
 
 
 # --- how long it takes, by formula

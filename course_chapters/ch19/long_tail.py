@@ -87,10 +87,9 @@ def simulate_tail(
     bound: float = 0,
     order: str = "started",
     pause: bool = False,
-    speed: float = 1.0,
     steps: int = 0,
 ) -> Tail:
-    """Rollouts of these lengths in tokens, in turn, on `slots` slots of `speed` tokens/s; a step on `batch` of them
+    """Rollouts of these lengths in tokens, in turn, on `slots` slots of one token per second; a step on `batch` of them
     takes `train` seconds. Ends after `steps` steps; 0: with the last whole batch.
 
     With `pause`, slots stand still while the trainer works, because both use the same GPUs. ValueError if there are
@@ -99,14 +98,13 @@ def simulate_tail(
     require_whole("slots", slots)
     require_whole("batch", batch)
     require("train", train, "s", open_below=False)
-    require("speed", speed, "tokens/s")
     if order not in ORDERS:
         raise ValueError(f"order is {order!r}; a batch is made of the rollouts that {' or '.join(ORDERS)} next.")
     if len(lengths) < batch * max(1, steps) or min(lengths) <= 0:
         raise ValueError(
             f"{len(lengths)} rollouts for {max(1, steps)} batches of {batch}: give enough of them, each with a token."
         )
-    return _Simulation(lengths, slots, batch, train, bound, order, pause, speed).run(steps)
+    return _Simulation(lengths, slots, batch, train, bound, order, pause).run(steps)
 
 
 @dataclass
@@ -118,7 +116,6 @@ class _Simulation:
     bound: float
     order: str
     pause: bool
-    speed: float
     now: float = 0.0
     started: int = 0
     version: int = 0
@@ -141,7 +138,7 @@ class _Simulation:
             self._start_rollouts()
             stands = self.pause and self.busy_until is not None
             runs = {} if stands else self.running
-            ends = {number: began + self._left(number) / self.speed for number, (_, began) in runs.items()}
+            ends = {number: began + self._left(number) for number, (_, began) in runs.items()}
             self.now = min([*ends.values(), *([] if self.busy_until is None else [self.busy_until])])
             for number in (number for number, end in ends.items() if end <= self.now):
                 self._stretch(number)
@@ -162,7 +159,7 @@ class _Simulation:
         """Record what a rollout generated since its current stretch began."""
         slot, began = self.running[number]
         if self.now > began:
-            count = min((self.now - began) * self.speed, self._left(number))
+            count = min(self.now - began, self._left(number))
             self.tokens[number].append((self.version, count))
             self.spans.append((slot, began, self.now, number))
         self.running[number] = slot, self.now
@@ -202,28 +199,11 @@ class _Simulation:
         self.version, self.busy_until = self.version + 1, None
 
 
-# --- closed forms, in the cases that have one
-
-
-def idle_of_batch(lengths: Sequence[float]) -> float:
-    """The idle share of the GPUs if each generates one rollout and all wait for the longest: 1 − mean / max."""
-    if not len(lengths) or min(lengths) <= 0:
-        raise ValueError("There is no rollout to wait for: give at least one length, each above 0.")
-    return 1 - float(np.mean(lengths)) / max(lengths)
-
-
 def exponential_idle(rollouts: int) -> float:
-    """The same for lengths that are exponentially distributed: the longest of n is on average H_n = 1 + 1/2 + … + 1/n
+    """The idle share of GPUs that each generate one rollout and wait for the longest, for exponentially distributed
+    lengths: 1 − mean / longest, and the longest of n is on average H_n = 1 + 1/2 + … + 1/n
     times the mean (Rényi, 1953)."""
     return 1 - 1 / sum(1 / place for place in range(1, require_whole("rollouts", rollouts) + 1))
-
-
-def step_seconds(generate: float, train: float, bound: float, together: bool = False) -> float:
-    """Seconds of a step in the long run if all rollouts are equally long: sides take turns, or the slower one paces.
-
-    `generate` and `train` are seconds of a batch; `together` if both use the same GPUs.
-    """
-    return generate + train if together or bound < 1 else max(generate, train)
 
 
 def drawn_lengths(

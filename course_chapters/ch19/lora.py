@@ -15,8 +15,7 @@ from torch.nn import functional as F
 
 from course_lib.cluster import Comm
 from course_lib.cluster.collectives import ring_cost
-from course_lib.estimate import facts, memory
-from course_lib.estimate.running_plan import CONVENTION
+from course_lib.estimate import facts
 from course_lib.estimate.units import require_whole
 from course_lib.model.transformer import Config, Transformer, build
 from course_lib.model.transformer import loss as mean_loss
@@ -41,12 +40,8 @@ class LoraLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight) + self.scale * F.linear(F.linear(x, self.down), self.up)
 
-    def merged(self) -> Tensor:
-        """The one matrix that computes the same, (out, in)."""
-        return self.weight.detach() + self.scale * (self.up @ self.down).detach()
 
-
-def add_lora(model: Transformer, rank: int, alpha: float, seed: int = 0) -> Transformer:
+def add_lora(model: Transformer, rank: int, alpha: float) -> Transformer:
     """The same model with adapters on every matrix of its blocks; everything else is frozen.
 
     Raises ValueError for matrices with biases and for a rank that is no whole number above zero.
@@ -55,7 +50,7 @@ def add_lora(model: Transformer, rank: int, alpha: float, seed: int = 0) -> Tran
     if model.config.biases:
         raise ValueError("These adapters are for matrices without biases; build the model with biases=False.")
     model.requires_grad_(False)
-    coin = torch.Generator().manual_seed(seed)
+    coin = torch.Generator().manual_seed(0)
     for owner, name, linear in list(_linears(model)):
         width = linear.weight.shape[1]
         down = torch.randn(rank, width, generator=coin).to(linear.weight.dtype) * width**-0.5
@@ -77,67 +72,42 @@ def adapters(model: nn.Module) -> dict[str, LoraLinear]:
     return {name: layer for name, layer in model.named_modules() if isinstance(layer, LoraLinear)}
 
 
-def merged_state(model: nn.Module) -> dict[str, Tensor]:
-    """The state of the plain model that computes the same, for generators that know no adapters."""
-    merged = {f"{name}.weight": layer.merged() for name, layer in adapters(model).items()}
-    return base_state(model) | merged
-
-
 def base_state(model: nn.Module) -> dict[str, Tensor]:
     """The frozen weights by their names in the plain model."""
     return {name: each.detach() for name, each in model.named_parameters() if not name.endswith((".down", ".up"))}
 
 
-class _Split(nn.Module):
-    """Adapters of the matrices that one parallel layer packs. `pieces` says which part of each this rank has."""
+class SplitLora(nn.Module):
+    """Adapters of the matrices that one tensor-parallel layer packs.
 
-    def __init__(self, layer: ColumnParallelLinear | RowParallelLinear, whole: dict[str, LoraLinear]) -> None:
+    If outputs are divided, every rank has all of A and its rows of B, and A's gradient is a sum over ranks. If inputs
+    are divided, every rank has its columns of A and all of B, and B's gradient is the sum.
+    """
+
+    def __init__(
+        self, layer: ColumnParallelLinear | RowParallelLinear, held: Sequence[Piece], whole: dict[str, LoraLinear]
+    ) -> None:
         super().__init__()
-        self.comm = layer.comm
+        self.comm, self.columns = layer.comm, isinstance(layer, ColumnParallelLinear)
         self.weight = nn.Parameter(layer.weight.detach(), requires_grad=False)
-        self.scale = next(iter(whole.values())).scale
         self.downs, self.ups = nn.ParameterList(), nn.ParameterList()
-
-    def partial(self) -> Iterator[nn.Parameter]:
-        """The adapters of which each rank computes a part of the gradient."""
-        raise NotImplementedError
-
-
-class LoraColumns(_Split):
-    """Outputs are divided: every rank has all of A and its rows of B. A's gradient is a sum over ranks."""
-
-    def __init__(self, layer: ColumnParallelLinear, held: tuple[Piece, ...], whole: dict[str, LoraLinear]) -> None:
-        super().__init__(layer, whole)
         for piece in held:
             adapter = whole[piece.name.removesuffix(".weight")]
-            self.downs.append(nn.Parameter(adapter.down.detach().clone()))
-            self.ups.append(nn.Parameter(piece.of(adapter.up.detach()).clone()))
+            down, up = adapter.down.detach(), adapter.up.detach()
+            self.downs.append(nn.Parameter((down if self.columns else piece.of(down)).clone()))
+            self.ups.append(nn.Parameter((piece.of(up) if self.columns else up).clone()))
+            self.scale = adapter.scale
 
     def forward(self, x: Tensor) -> Tensor:
-        x = copy_in(x, self.comm)  # the backward pass sums the input's gradient once, for W and A together
-        parts = [F.linear(F.linear(x, down), up) for down, up in zip(self.downs, self.ups, strict=True)]
-        return F.linear(x, self.weight) + self.scale * torch.cat(parts, -1)
+        x = copy_in(x, self.comm) if self.columns else x  # sums the input's gradient once, for W and A together
+        thin = [F.linear(F.linear(x, down), up) for down, up in zip(self.downs, self.ups, strict=True)]
+        y = F.linear(x, self.weight) + self.scale * torch.cat(thin, -1)
+        return y if self.columns else sum_out(y, self.comm)  # one sum, as without adapters
 
-    def partial(self) -> Iterator[nn.Parameter]:
-        yield from self.downs
-
-
-class LoraRows(_Split):
-    """Inputs are divided: every rank has its columns of A and all of B. B's gradient is a sum over ranks."""
-
-    def __init__(self, layer: RowParallelLinear, held: tuple[Piece, ...], whole: dict[str, LoraLinear]) -> None:
-        super().__init__(layer, whole)
-        (piece,) = held
-        adapter = whole[piece.name.removesuffix(".weight")]
-        self.downs.append(nn.Parameter(piece.of(adapter.down.detach()).clone()))
-        self.ups.append(nn.Parameter(adapter.up.detach().clone()))
-
-    def forward(self, x: Tensor) -> Tensor:
-        thin = F.linear(F.linear(x, self.downs[0]), self.ups[0])
-        return sum_out(F.linear(x, self.weight) + self.scale * thin, self.comm)  # one sum, as without adapters
-
-    def partial(self) -> Iterator[nn.Parameter]:
-        yield from self.ups
+    @property
+    def partial(self) -> nn.ParameterList:
+        """The adapters of which each rank computes a part of the gradient."""
+        return self.downs if self.columns else self.ups
 
 
 def split_lora(comm: Comm, model: Transformer) -> TensorParallel:
@@ -153,24 +123,18 @@ def split_lora(comm: Comm, model: Transformer) -> TensorParallel:
         if not path.startswith("blocks.") or not isinstance(layer, ColumnParallelLinear | RowParallelLinear):
             continue
         owner, _, name = path.rpartition(".")
-        held = part.pieces[f"{path}.weight"]
-        made = (
-            LoraColumns(layer, held, whole) if isinstance(layer, ColumnParallelLinear) else LoraRows(layer, held, whole)
-        )
-        setattr(part.get_submodule(owner), name, made)
+        setattr(part.get_submodule(owner), name, SplitLora(layer, part.pieces[f"{path}.weight"], whole))
     return part
 
 
-def finish_lora(part: TensorParallel) -> int:
-    """Sum the gradients of which every rank has a part, in one message; returns its elements. Once, before the
-    step."""
-    own = [each for layer in part.modules() if isinstance(layer, _Split) for each in layer.partial()]
+def finish_lora(part: TensorParallel) -> None:
+    """Sum the gradients of which every rank has a part, in one message. Once, before the step."""
+    own = [each for layer in part.modules() if isinstance(layer, SplitLora) for each in layer.partial]
     grads = [torch.zeros_like(each) if each.grad is None else each.grad for each in own]
     flat = torch.cat([grad.reshape(-1) for grad in grads])
     part.comm.all_reduce(flat)
     for each, row in zip(own, flat.split([each.numel() for each in own]), strict=True):
         each.grad = row.view(each.shape)
-    return flat.numel()
 
 
 # ------------------------------------------------------------------------------------------------ what it takes
@@ -208,14 +172,6 @@ def tp_extra_bytes(cuts: Sequence[tuple[int, int, str]], rank: int, ranks: int, 
     """
     partial = sum(rank * (wide if cut == "columns" else out) for out, wide, cut in cuts)
     return ring_cost(partial * width, ranks, 0.0, 1.0).nbytes
-
-
-def state_bytes(params: float, adapter: float, convention: str = CONVENTION) -> tuple[float, float]:
-    """Bytes of weights, gradients and optimizer states: trained whole, and with `adapter` trained numbers beside frozen
-    weights in bf16."""
-    return memory.state_bytes(params, convention), memory.weights_bytes(params) + memory.state_bytes(
-        adapter, convention
-    )
 
 
 # ------------------------------------------------------------------------------------------------ a small run

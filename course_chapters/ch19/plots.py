@@ -13,7 +13,7 @@ from course_lib.cluster import simulate
 from course_lib.draw import curves, palette, style
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts, memory
-from course_lib.estimate.running_plan import GPUS, MODEL
+from course_lib.estimate.running_plan import CONVENTION, GPUS, MODEL
 from course_lib.estimate.units import bytes_text, duration_text, number_text, percent_text
 from course_runs import evidence
 
@@ -62,12 +62,12 @@ def estimators_table() -> Markdown:
 def draw_clip(clip: float = 0.2, sign: str = "right") -> Picture:
     """Loss and gradient of one token by its ratio, for a positive or a negative advantage."""
     worth = torch.tensor([1.0 if sign == "right" else -1.0], dtype=torch.float64)
-    new = torch.tensor(RATIOS, dtype=torch.float64).log()[:, None]
+    new = torch.tensor(RATIOS, dtype=torch.float64).log()[:, None].requires_grad_()
     old, seen = torch.zeros_like(new), torch.ones_like(new, dtype=torch.bool)
     loss = policy.clipped_losses(new, old, worth.expand(len(new)), seen, clip)[:, 0]
-    slope = policy.loss_gradient(new, old, new, worth.expand(len(new)), seen, clip=clip)[:, 0]
+    slope = torch.autograd.grad(loss.sum(), new)[0][:, 0]
     figure, axes = style.new(2.9)
-    axes.plot(RATIOS, loss, color=palette.BLUE, linewidth=2, label="loss")
+    axes.plot(RATIOS, loss.detach(), color=palette.BLUE, linewidth=2, label="loss")
     axes.plot(RATIOS, slope, color=palette.VERMILION, linewidth=1.6, linestyle="--", label="gradient by log p")
     for edge in (1 - clip, 1 + clip):
         axes.axvline(edge, color=style.SOFT, linewidth=0.8)
@@ -100,17 +100,16 @@ def lora_table(rank: int = 16, model: str = MODEL) -> Markdown:
     """Bytes of a model's state by what is trained, in all and on each GPU of the plan under full sharding."""
     shape = facts.model(model)
     trained = lora.adapter_params(lora.matrices(shape), rank)
-    whole, thin = lora.state_bytes(shape.params, trained)
+    base, whole = memory.weights_bytes(shape.params), memory.state_bytes(shape.params, CONVENTION)
     rows = [
         ("all weights", f"{shape.params / 1e9:.1f} billion", whole),
-        (f"LoRA of rank {rank}", f"{trained / 1e6:,.0f} million", thin),
+        (f"LoRA of rank {rank}", f"{trained / 1e6:,.0f} million", base + memory.state_bytes(trained, CONVENTION)),
     ]
     told = [(name, count, bytes_text(size), bytes_text(size / GPUS)) for name, count, size in rows]
-    frozen = bytes_text(memory.weights_bytes(shape.params))
     return columns(
         f"trained | numbers | weights, gradients, optimizer | of each of {GPUS} GPUs",
         told,
-        f"{frozen} of it: base weights",
+        f"{bytes_text(base)} of it: base weights",
     )
 
 

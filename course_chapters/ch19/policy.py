@@ -18,8 +18,10 @@ from course_lib.estimate.units import require_whole
 CLIP, CAP = 0.2, 2.0  # of the ratio of two steps; of the weight between two engines
 
 
-def advantages(rewards: Tensor, group: int, scaled: bool = True) -> Tensor:
-    """Each answer's reward minus the mean of its group, over the group's standard deviation where `scaled`.
+def advantages(rewards: Tensor, group: int) -> Tensor:
+    """Each answer's reward minus the mean of its group, over the group's standard deviation.
+
+    The standard deviation divides by n − 1, as `torch.std` does, which TRL and verl call.
 
     `rewards` (answers,) holds the groups one after another, `group` answers to each question; the result has the same
     shape. A group of equal rewards gets zeros. Raises ValueError for groups of one, which are their own mean, for no
@@ -32,11 +34,9 @@ def advantages(rewards: Tensor, group: int, scaled: bool = True) -> Tensor:
     if not rewards.isfinite().all():
         raise ValueError("A reward is NaN or infinite; score every answer, or leave the question out.")
     grouped = rewards.reshape(-1, group)
-    centered = grouped - grouped.mean(1, keepdim=True)
-    if scaled:
-        centered = centered / grouped.std(1, keepdim=True)
+    scaled = (grouped - grouped.mean(1, keepdim=True)) / grouped.std(1, keepdim=True)
     equal = grouped.amax(1, keepdim=True) == grouped.amin(1, keepdim=True)  # the mean of equal numbers is rounded
-    return torch.where(equal, 0.0, centered).reshape(rewards.shape)
+    return torch.where(equal, 0.0, scaled).reshape(rewards.shape)
 
 
 def token_log_probs(logits: Tensor, tokens: Tensor) -> Tensor:
@@ -89,26 +89,3 @@ def truncated_weights(trainer: Tensor, generator: Tensor, mask: Tensor, cap: flo
     Both are log probabilities of the same weights, from two engines. Raises ValueError as `ratios` does.
     """
     return ratios(trainer.detach(), generator, mask).clamp(max=cap)
-
-
-def loss_gradient(
-    new: Tensor,
-    old: Tensor,
-    reference: Tensor,
-    advantage: Tensor,
-    mask: Tensor,
-    *,
-    clip: float = CLIP,
-    beta: float = 0.0,
-    weights: Tensor | None = None,
-) -> Tensor:
-    """The gradient by `new` of the sum of weight · clipped loss + beta · k3 over the tokens that count, by hand.
-
-    A token whose ratio lies outside the clip in the direction in which its advantage pulls has no gradient from its
-    reward. Shapes as in `clipped_losses`; `weights` (B, T) are those of `truncated_weights`.
-    """
-    ratio, worth = ratios(new, old, mask), advantage[:, None]
-    held = torch.where(worth > 0, ratio <= 1 + clip, ratio >= 1 - clip)
-    pull = -worth * ratio * held * (1.0 if weights is None else weights)
-    back = 1 - torch.where(mask, reference - new, 0.0).exp()
-    return torch.where(mask, pull + beta * back, 0.0)

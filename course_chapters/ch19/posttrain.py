@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import math
+import signal
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
 from course_chapters.ch19 import adding
 from course_chapters.ch19.adding import Plan, Step
 from course_lib.cluster import Comm
-from course_lib.estimate.units import bytes_text, percent_text
+from course_lib.cluster.errors import Unfinished
+from course_lib.estimate.units import MINUTE, bytes_text, percent_text, require
 from course_lib.messages import Trouble, count_text
 from course_runs import evidence
 from course_runs.real_ranks import launch
 
 EVERY = 25  # steps between two lines of progress
 TOLERANCE = 0.02  # of a step's mean reward: several ranks add in another order, and a rounding can change an answer
-LIMIT = 1200.0  # s for all processes together
+MINUTES = 20.0  # that a run may take
+NOTHING = "nothing is kept, because evidence is written after the last step"
 EXAMPLES = """\
 examples:
   course run posttrain                                          one process, about half a minute of CPU time
@@ -30,17 +36,21 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what the command line says: 0 where it went well, 1 where processes disagree, 2 where it was refused."""
+    """Run what the command line says: 0 where it went well, 1 where processes disagree, 2 where it was refused, 124
+    where it took too long."""
     given = _arguments(argv)
     try:
         fields = {name: value for name, value in vars(given).items() if name in Plan.__dataclass_fields__}
-        plan = Plan(**fields)
+        plan, minutes = Plan(**fields), require("minutes", given.minutes, "min")
         if given.compare and not plan.generators:
             raise ValueError("--compare needs several processes; give --generators as well.")
         print(_said(plan), flush=True)
         if given.dry:
             return 0
-        content, apart = measured(plan, given.compare)
+        content, apart = measured(plan, given.compare, minutes * MINUTE)
+    except Unfinished:
+        print(f"posttrain: stopped after {minutes:g} minutes; {NOTHING}.", file=sys.stderr)
+        return 124
     except (Trouble, ValueError) as trouble:
         print(f"posttrain: {trouble}", file=sys.stderr)
         return 2
@@ -56,15 +66,57 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(apart > TOLERANCE)
 
 
-def measured(plan: Plan, compare: bool = False) -> tuple[evidence.Evidence, float]:
-    """The evidence of a run, and the largest difference of a reward from one process's where both ran."""
+@dataclass
+class _Limit:
+    """When a run ends before its last step: at a deadline, or after Ctrl-C."""
+
+    deadline: float = math.inf
+    interrupted: bool = False
+
+    def kept(self, steps: Iterable[Step]) -> Iterator[Step]:
+        """The steps, until it is time to end."""
+        for step in steps:
+            if self.interrupted:  # Python drops an exception that is raised while it loads a module
+                raise KeyboardInterrupt
+            if time.monotonic() > self.deadline:
+                raise Unfinished(f"Step {step.number + 1} ended after the deadline.")
+            yield step
+
+    @contextmanager
+    def told_at_once(self) -> Iterator[None]:
+        """A context in which Ctrl-C says that the run stops before it ends processes; a second one acts as usual."""
+
+        def told(number: int, frame: object) -> None:
+            signal.signal(signal.SIGINT, before)
+            self.interrupted = True
+            print(f"\nposttrain: stops; {NOTHING}.", file=sys.stderr, flush=True)
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGINT, told)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def measured(plan: Plan, compare: bool = False, seconds: float = MINUTES * MINUTE) -> tuple[evidence.Evidence, float]:
+    """The evidence of a run, and the largest difference of a reward from one process's where both ran.
+
+    Unfinished after so many seconds.
+    """
+    limit = _Limit(time.monotonic() + seconds)
     ranks = plan.trainers + plan.generators if plan.generators else 1
-    result = launch(_work, ranks, (plan,), timeout=LIMIT).results[0] if plan.generators else _work(None, plan)
-    rows, before, after = result["rows"], result["before"], result["after"]
-    apart = 0.0
-    if compare and plan.generators:
-        alone = adding.reinforce(adding.prepared(plan), replace(plan, trainers=1, generators=0))
-        apart = max(abs(one.reward - row["reward"]) for one, row in zip(alone, rows, strict=True))
+    with limit.told_at_once():
+        if plan.generators:
+            result = launch(_work, ranks, (plan, _Limit()), timeout=seconds).results[0]
+        else:
+            result = _work(None, plan, limit)
+        rows, before, after = result["rows"], result["before"], result["after"]
+        apart = 0.0
+        if compare and plan.generators:
+            alone = adding.reinforce(adding.prepared(plan), replace(plan, trainers=1, generators=0))
+            pairs = zip(limit.kept(alone), rows, strict=True)
+            apart = max(abs(one.reward - row["reward"]) for one, row in pairs)
     writing, training = (sum(row[name] for row in rows) for name in ("writing", "training"))
     tenth = max(len(rows) // 10, 1)
     content = evidence.evidence(
@@ -93,11 +145,11 @@ def weight_bytes(plan: Plan) -> int:
     return sum(each.nbytes for each in model.parameters() if each.requires_grad)
 
 
-def _work(comm: Comm | None, plan: Plan) -> dict[str, Any]:
+def _work(comm: Comm | None, plan: Plan, limit: _Limit) -> dict[str, Any]:
     """A rank's part: fine-tune, then GRPO; rank 0 prints its progress."""
     model = adding.prepared(plan)
     before, rows = adding.accuracy(model), []
-    for step in adding.reinforce(model, plan, comm):
+    for step in limit.kept(adding.reinforce(model, plan, comm)):
         rows.append(step._asdict())
         if (comm is None or comm.rank == 0) and (step.number % EVERY == 0 or step.number == plan.steps - 1):
             print(progress(step, plan), flush=True)
@@ -142,6 +194,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--generators", type=int, default=plan.generators, help="processes that write answers; 0: the trainer does")
     add("--seed", type=int, default=plan.seed, help="of weights, questions and answers (default: 0)")
     add("--compare", action="store_true", help="run one process as well, and compare the rewards")
+    add("--minutes", type=float, default=MINUTES, help=f"stop after so many (default: {MINUTES:g})")
     add("--dry", action="store_true", help="say what would run, and stop")
     add("--out", default="", help="folder for the evidence")
     return parser.parse_args(argv)

@@ -27,12 +27,13 @@ from course_runs.serving import Engine, Limits, PagedModel, Sampling
 NO_TARGET = -100
 MILLION = 1_000_000  # a reward travels among tokens, in millionths
 PAGE = 4  # tokens of a page of the cache
+ITERATION, TOKEN = 1e-2, 1e-3  # s of virtual time: an iteration of the engine, a token of the trainer
 Reward = Callable[[Sequence[int], Sequence[int]], float]  # of a prompt and a reply
 
 
-def share_below(bound: int) -> Reward:
-    """The share of a reply's tokens with a number below this one: a rule that a small model learns in a few steps."""
-    return lambda prompt, reply: sum(each < bound for each in reply) / len(reply)
+def small_share(prompt: Sequence[int], reply: Sequence[int]) -> float:
+    """The share of a reply's tokens with numbers below 16: a rule that a small model learns in a few steps."""
+    return sum(each < 16 for each in reply) / len(reply)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +43,9 @@ class Task:
     prompts: tuple[tuple[int, ...], ...]
     samples: int = 4  # replies to each prompt
     reply: int = 8  # tokens
-    temperature: float = 1.0
-    reward: Reward = share_below(16)
+    reward: Reward = small_share
     lr: float = 2e-2
     seed: int = 0
-    iteration_seconds: float = 1e-2  # of virtual time, for one iteration of the engine
-    token_seconds: float = 1e-3  # and for one token of the trainer
 
     def __post_init__(self) -> None:
         if not self.prompts or not all(self.prompts) or self.samples < 1 or self.reply < 1:
@@ -99,12 +97,12 @@ class RolloutEngine:
         """This replica's rows of a batch."""
         task, asked = self.task, []
         for row in range(*self.own):
-            how = Sampling(task.temperature, number * self.plan.rows + row)
+            how = Sampling(1.0, number * self.plan.rows + row)
             prompt = task.prompts[row // task.samples]
             asked.append(self.engine.submit(prompt, task.reply, extra=how))
         while self.engine.busy:
             self.engine.step()
-            self.comm.compute(task.iteration_seconds, kind="generate", label=str(number))
+            self.comm.compute(ITERATION, kind="generate", label=str(number))
         self.replies = [each.reply for each in asked]
         return torch.tensor([self._row(each.prompt, each.reply) for each in asked]).view(-1, self.plan.width)
 
@@ -159,7 +157,7 @@ class Trainer:
         targets[~better] = NO_TARGET
         sums = torch.stack([(targets >= 0).sum().double(), rewards.sum()])
         rank.replicas.all_reduce(sums)
-        self.comm.compute(self.task.token_seconds * tokens.numel(), kind="train")
+        self.comm.compute(TOKEN * tokens.numel(), kind="train")
         self.rewards.append(float(sums[1]) / self.plan.rows)
         if not sums[0]:
             return

@@ -30,26 +30,26 @@ class Pack(NamedTuple):
     ids: Tensor
 
 
-def pack(conversations: Sequence[Sequence[Turn]], room: int, learned: str = "assistant", padding: int = 0) -> Pack:
-    """Conversations in sequences of `room` tokens, longest first; targets are the tokens of `learned`.
+def pack(conversations: Sequence[Sequence[Turn]], room: int) -> Pack:
+    """Conversations in sequences of `room` tokens, longest first; targets are the tokens of the assistant.
 
     Raises ValueError if there is none, if one is longer than `room`, or if no token at all is to be learned.
     """
     if not conversations:
         raise ValueError("There is no conversation to pack.")
     words = [[token for _, turn in talk for token in turn] for talk in conversations]
-    counts = [[who == learned for who, turn in talk for _ in turn] for talk in conversations]
+    counts = [[who == "assistant" for who, turn in talk for _ in turn] for talk in conversations]
     lengths = [len(each) for each in words]
     bins = first_fit_decreasing(lengths, room)
     ids = document_ids(bins, lengths, room)
-    tokens, learns = torch.full_like(ids, padding), torch.zeros_like(ids, dtype=torch.bool)
+    tokens, learns = torch.zeros_like(ids), torch.zeros_like(ids, dtype=torch.bool)
     for row, flags, held in zip(tokens, learns, bins, strict=True):
         flat = [token for number in held for token in words[number]]
         row[: len(flat)] = torch.tensor(flat, dtype=row.dtype)
         flags[: len(flat)] = torch.tensor([flag for number in held for flag in counts[number]])
     targets = next_token_targets(tokens, ids).masked_fill(~learns.roll(-1, -1), IGNORED)
     if not (targets != IGNORED).any():
-        raise ValueError(f"No token of these conversations is written by {learned!r} after a first one.")
+        raise ValueError("No token of these conversations is written by the assistant after a first one.")
     return Pack(tokens, targets, ids)
 
 

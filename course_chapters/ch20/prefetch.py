@@ -31,7 +31,9 @@ def play(reads: Sequence[float], step: float, depth: int) -> Played:
     require_whole("depth", depth, "batches", least=0)
     if step <= 0 or min(reads, default=0) < 0:
         raise ValueError(f"A step takes more than 0 s and a read at least 0 s, not {step} and {min(reads)}.")
-    read, used, waits = [], [], []
+    read: list[tuple[float, float]] = []
+    used: list[tuple[float, float]] = []
+    waits: list[float] = []
     for number, seconds in enumerate(reads):
         free = used[-1][1] if used else 0.0  # the step before has ended
         if depth == 0:

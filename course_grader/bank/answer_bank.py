@@ -2,7 +2,8 @@
 `ANSWERS`.
 
 A section is headed `# %% right: NAME`, `# %% wrong: NAME => KIND MISTAKE` or `# %% half: NAME => POINTS`. The lines
-before the first section belong to every answer. KIND is a verdict kind or a state. MISTAKE is the name that the judge
+before the first section belong to every answer, and so does `IMPORTS` of the package of a chapter's judges: what the
+chapter's first cell imports. KIND is a verdict kind or a state. MISTAKE is the name that the judge
 gives the mistake, or `-` if it gives none; it is `~` where the answer races with its own messages, so that the result
 depends on when they arrive. `unless NAME=VALUE` marks a wrong answer that is right where this parameter has this value.
 
@@ -53,6 +54,7 @@ _HEADER = re.compile(
 _CHANGE = re.compile(r"^# ([ +~-])(?: (.*))?$")
 _CARD = "the card"
 _PROGRAM = re.compile(r"```python\n(.*?)```", re.DOTALL)
+_BEGIN, _END = "### BEGIN SOLUTION", "### END SOLUTION"
 _DEEPEST = 2  # a reader follows a change to its base, and from there once more
 
 
@@ -99,19 +101,29 @@ class _Section:
 def read_answers(path: Path, exercise: str) -> list[BankAnswer]:
     """The answers in a judge's file, which is read but not run; ValueError as of `read_bank`, or where there is no
     `ANSWERS`."""
+    found, package = _text_in(path, "ANSWERS"), path.with_name("__init__.py")
+    if found is None:
+        raise ValueError(f"{path.name} has no bank of answers; end it with a text ANSWERS = r'''…'''.")
+    imports = _text_in(package, "IMPORTS") if package.is_file() else None
+    return read_bank(found[0], exercise, path.name, above=found[1] - 1, imports=imports[0] if imports else "")
+
+
+def _text_in(path: Path, name: str) -> tuple[str, int] | None:
+    """The text that a file assigns to a name, and its first line."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         match node:
-            case ast.Assign(targets=[ast.Name(id="ANSWERS")], value=ast.Constant(value=str(text), lineno=first)):
-                return read_bank(text, exercise, path.name, above=first - 1)
-    raise ValueError(f"{path.name} has no bank of answers; end it with a text ANSWERS = r'''…'''.")
+            case ast.Assign(targets=[ast.Name(id=target)], value=ast.Constant(value=str(text), lineno=first)):
+                if target == name:
+                    return text, first
+    return None
 
 
-def read_bank(text: str, exercise: str, file: str, above: int = 0) -> list[BankAnswer]:
+def read_bank(text: str, exercise: str, file: str, above: int = 0, imports: str = "") -> list[BankAnswer]:
     """The answers of one bank; ValueError gives file and line of a heading or a change that is malformed.
 
-    `above` counts the lines of the file that are above the text.
+    `above` counts the lines of the file that are above the text; `imports` come before every answer.
     """
-    prelude: list[str] = []
+    prelude = imports.splitlines()
     sections: list[_Section] = []
     for number, line in _whole_lines(text, above):
         if line.startswith("# > ") and sections:
@@ -177,9 +189,25 @@ WORKED = "worked"  # the first right answer where it is the notebook's answer ce
 
 def worked_cell(text: str) -> str | None:
     """The answer cell that a bank begins with, without the lines before it; None where its first section is another
-    one."""
+    one.
+
+    nbgrader's marks of a solution are put around what each function has behind its docstring, unless the answer marks
+    its solution itself.
+    """
     _, heading, rest = text.partition(f"# %% right: {WORKED}\n")
-    return rest.partition("\n# %% ")[0].strip() if heading else None
+    cell = rest.partition("\n# %% ")[0].strip()
+    return (cell if _BEGIN in cell else _marked(cell)) if heading else None
+
+
+def _marked(cell: str) -> str:
+    lines = cell.splitlines()
+    for node in reversed(ast.parse(cell).body):
+        match node:
+            case ast.FunctionDef(body=[ast.Expr(value=ast.Constant(value=str())) as told, _, *_], end_lineno=int(end)):
+                margin = " " * told.col_offset
+                first = next(at for at in range(told.end_lineno or 0, end) if lines[at].strip())
+                lines[first:end] = [margin + _BEGIN, *lines[first:end], margin + _END]
+    return "\n".join(lines)
 
 
 def _program(exercise: str) -> list[str]:

@@ -175,8 +175,7 @@ def _card(exercise: str, chapter: str = "") -> str:
     """The text of a card: with its id and chapter for a class, where no chapter's package gathers it."""
     function = exercise.replace("-", "_")
     place = f"    id={json.dumps(exercise)},\n    chapter={json.dumps(chapter)},\n" if chapter else ""
-    return f'''from course_grader.exercises import Card
-from course_grader.exercises.result_schema import Number
+    return f'''from course_grader.exercises import Card, Number
 
 CARD = Card(
 {place}    title="WRITE: a title",
@@ -201,9 +200,7 @@ def _judging(exercise: str) -> str:
     )
     return f"""from random import Random
 
-from course_grader.judging import Judging, Params, Worked, number_verdict
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, hidden, number_verdict, shown
 
 right = Worked({json.dumps(exercise)})  # the first answer below, on the numbers of the variant that is judged
 

@@ -9,23 +9,78 @@ chapter's prose).
 import importlib
 import importlib.util
 import os
-import random
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from random import Random
 from types import MappingProxyType, ModuleType
 from typing import Any, Literal, TypedDict
 
 from course_grader.exercises import class_exercises
 from course_grader.exercises.placeholders import fill_text
+from course_grader.exercises.probes import PREDICTION, kept_rows, rows, unless_open
+from course_grader.exercises.result_schema import (
+    Anything,
+    DictOf,
+    ListOf,
+    Maybe,
+    Number,
+    PerRank,
+    Rows,
+    Tensor,
+    TupleOf,
+    Word,
+)
 from course_lib.messages import count_text
+
+__all__ = [
+    "COURSE",
+    "HELPERS",
+    "PREDICTION",
+    "VARIANT_FILE",
+    "Anything",
+    "Card",
+    "DictOf",
+    "Drill",
+    "Form",
+    "Kind",
+    "ListOf",
+    "Maybe",
+    "Number",
+    "Params",
+    "PerRank",
+    "Random",
+    "Rows",
+    "Tensor",
+    "TupleOf",
+    "Vary",
+    "Word",
+    "Worth",
+    "asking",
+    "call",
+    "card",
+    "cards",
+    "chapter_module",
+    "chapters",
+    "drills",
+    "gather",
+    "home",
+    "kept_rows",
+    "module_of",
+    "numbers",
+    "package_of",
+    "pick",
+    "rows",
+    "unless_open",
+]
 
 Kind = Literal["core", "more"]
 Form = Literal["code", "audit", "prediction", "bug"]
-Vary = Callable[[random.Random], Mapping[str, Any]]
+Params = Mapping[str, Any]  # of a variant, by name
+Vary = Callable[[Random], Params]
 VARIANT_FILE = "variant.json"  # beside a notebook: the numbers of its owner's variants
 COURSE = os.environ.get("COURSE_PACKAGE", "course_chapters")  # the package of the chapters
 HELPERS = ("block", "disk", "drills", "judges", "models", "numbers", "probes", "shared", "trainings", "work")
@@ -35,6 +90,12 @@ def call(answer: Any, case: Any, comm: Any = None) -> Any:
     """The default probe: the answer called on the case's arguments, its communicator first where there is one."""
     given = (comm, *case.args) if comm is not None else case.args
     return answer(*given, **case.kwargs)
+
+
+def _each_function(entry: str) -> list[str]:
+    """ "module:function" of each function in an entry of `hides`."""
+    module, _, names = entry.partition(":")
+    return [f"{module}:{name}" for name in names.split(", ")]
 
 
 class Worth(TypedDict):
@@ -67,12 +128,12 @@ class Card:
     kind: Kind = "core"
     form: Form = "code"
     allowed: str = ""  # in words, shown with the text
-    hides: tuple[str, ...] = ()  # "module:function" of course_lib that are switched off during a check
+    hides: tuple[str, ...] = ()  # "module:function, function" of course_lib that are switched off during a check
     params: Mapping[str, Any] = field(default_factory=dict)  # the canonical variant
     vary: Vary | None = None  # other variants of equal difficulty
     structural: str = ""  # name of the parameter that changes the structure of the task, if one does
     needs: tuple[str, ...] = ()  # chapters, besides its own
-    probe: Callable[..., Any] = call
+    probe: Callable[..., Any] = call  # by default `rows` where `returns` is Rows(…)
     returns: Any = None  # a shape of `exercises.returns`: what comes back for a case, checked before the judge
     may_change: tuple[str, ...] = ()  # what an answer may change although its caller sees it: "arguments", "generators"
 
@@ -85,12 +146,15 @@ class Card:
         if self.structural and self.structural not in self.params:
             raise ValueError(f"Card {self.id!r}: structural parameter {self.structural!r} is not in its params.")
         object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
+        object.__setattr__(self, "hides", tuple(name for entry in self.hides for name in _each_function(entry)))
+        if self.probe is call and isinstance(self.returns, Rows):
+            object.__setattr__(self, "probe", rows)
 
     def variant(self, seed: str | None = None) -> Mapping[str, Any]:
         """The parameters for a seed; the canonical ones without a seed or where the card does not vary."""
         if seed is None or self.vary is None:
             return self.params
-        drawn = self.vary(random.Random(f"{self.id}:{seed}"))
+        drawn = self.vary(Random(f"{self.id}:{seed}"))
         return MappingProxyType({**self.params, **drawn})
 
     def statement(self, params: Mapping[str, object] | None = None) -> str:
@@ -131,7 +195,7 @@ class Drill:
 
     def variant(self, seed: str) -> "Drill":
         """The same question with other numbers."""
-        drawn = self.vary(random.Random(f"{self.id}:{seed}"))
+        drawn = self.vary(Random(f"{self.id}:{seed}"))
         return Drill(
             id=self.id,
             chapter=self.chapter,
@@ -144,6 +208,27 @@ class Drill:
     def question(self) -> str:
         """The question with its numbers in place, as plain text: a terminal shows a dollar sign as it is."""
         return fill_text(self.text, self.params).replace("\\$", "$")
+
+
+def pick(**choices: tuple[object, ...]) -> Vary:
+    """A variant that draws each parameter from its choices."""
+    return lambda draw: {name: draw.choice(values) for name, values in choices.items()}
+
+
+def asking(chapter: str) -> Callable[..., Callable[[str], Drill]]:
+    """A maker of this chapter's drills, in two steps: first id, unit, canonical parameters and how others are drawn,
+    then the text.
+
+    In place of the last two of these, each parameter may have its choices, the canonical one first.
+    """
+
+    def numbers(
+        name: str, unit: str, params: Params | None = None, vary: Vary | None = None, /, **choices: Any
+    ) -> Callable[[str], Drill]:
+        params, vary = params or {key: values[0] for key, values in choices.items()}, vary or pick(**choices)
+        return lambda text: Drill(id=name, chapter=chapter, text=text, unit=unit, params=params, vary=vary)
+
+    return numbers
 
 
 def module_of(exercise: str) -> str:

@@ -29,8 +29,3 @@ def dense_flops(device: str) -> float:
 def memory_of(device: str) -> float:
     """Bytes of memory of one device, as a plain number."""
     return float(facts.device(device).memory)
-
-
-def functions(module: str, *names: str) -> tuple[str, ...]:
-    """Functions of one module of the library, as a card's `hides` names them."""
-    return tuple(f"{module}:{name}" for name in names)

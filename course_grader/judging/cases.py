@@ -3,11 +3,15 @@
 `share` is the share of the points that a case is for, as `Judging.shares` names it: "values:sum", "generality:ranks".
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_grader.records import Case
-from course_lib.cluster.adversary import Adversary
+
+if TYPE_CHECKING:
+    from course_lib.cluster.adversary import Adversary
 
 
 def shown(

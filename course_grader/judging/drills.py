@@ -2,35 +2,39 @@
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from course_grader import exercises
 from course_grader.exercises.values import near
 from course_grader.judging.contract import Params
-from course_grader.judging.mistakes import Mistake
+
+Slip = tuple[Any, str]
+"""A known mistake in a drill: the value it leads to, and what to tell a learner who gives that. The value is a number,
+or a function of the drill's parameters that returns None where the mistake does not apply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillKey:
-    """The answer to a drill as a function of its parameters, with the known mistakes as functions of the same."""
+    """The answer to a drill as a function of its parameters, with the known mistakes."""
 
     answer: Callable[[Params], float]
     how: str  # one sentence with placeholders, shown after the answer
     rel: float = 0.01
-    mistakes: Sequence[Mistake] = ()
+    mistakes: Sequence[Slip] = ()
 
     def mistakes_on(self, params: Params) -> list[tuple[float, str]]:
         """Wrong values with their messages; without those that, on these numbers, are right or equal an earlier one."""
         right, kept = self.answer(params), list[tuple[float, str]]()
-        for mistake in self.mistakes:
-            value = mistake.on(params)
+        for leads_to, message in self.mistakes:
+            value = leads_to(params) if callable(leads_to) else leads_to
             if (
                 value is None
                 or near(value, right, 2 * self.rel)
                 or any(near(value, other, self.rel) for other, _ in kept)
             ):
                 continue
-            kept.append((value, mistake.message))
+            kept.append((value, message))
         return kept
 
 
@@ -42,16 +46,17 @@ class Times:
     factor: float | Callable[[Params], float]
 
 
-def drill_key(answer: Callable[[Params], float], how: str, *mistakes: Mistake, rel: float = 0.01) -> DrillKey:
+def drill_key(answer: Callable[[Params], float], how: str, *mistakes: Slip, rel: float = 0.01) -> DrillKey:
     """A drill's key in one call: the answer as a function of its parameters, how to get there, the known mistakes."""
 
-    def resolved(mistake: Mistake) -> Mistake:
-        factor = mistake.value.factor if isinstance(mistake.value, Times) else None
-        if factor is None:
-            return mistake
-        return replace(mistake, value=lambda p: answer(p) * (factor(p) if callable(factor) else factor))
+    def resolved(value: Any) -> Any:
+        if not isinstance(value, Times):
+            return value
+        factor = value.factor
+        return lambda p: answer(p) * (factor(p) if callable(factor) else factor)
 
-    return DrillKey(answer=answer, how=how, rel=rel, mistakes=[*map(resolved, mistakes)])
+    slips = [(resolved(value), message) for value, message in mistakes]
+    return DrillKey(answer=answer, how=how, rel=rel, mistakes=slips)
 
 
 def keys_of(chapter: str) -> Mapping[str, DrillKey]:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_grader.judging.mistakes import Fault, Mistake, Wrong
+from course_grader.judging.mistakes import Fault, Wrong
 from course_grader.judging.tensors import all_close, close, factor, kind_fault, largest, off_text
 from course_grader.records import Case
 from course_lib.cluster.parity import tolerance
@@ -21,10 +21,9 @@ def scaled(tensors: Sequence[Tensor | None], by: float) -> Tensors:
     return [None if tensor is None else (tensor.double() * by).to(tensor.dtype) for tensor in tensors]
 
 
-def alike(got: object, want: Tensor, beside: float = 0.0) -> bool:
-    """Whether this is the right tensor up to rounding; where its numbers cancel out, those `beside` it set the
-    scale."""
-    return close(got, want, REL, CANCELLED * beside)
+def alike(got: object, want: Tensor) -> bool:
+    """Whether this is the right tensor up to rounding."""
+    return close(got, want, REL)
 
 
 def all_alike(got: Sequence[object], want: Sequence[Tensor | None]) -> bool:
@@ -44,14 +43,12 @@ def gradients_fault(
     case: Case,
     results: Sequence[Any],
     want: Sequence[Tensor | None] | Callable[[int], Sequence[Tensor | None]],
-    mistakes: Sequence[Mistake] = (),
     what: str = "gradient",
     where: tuple[Any, ...] = (),
 ) -> Fault | None:
     """The first rank whose list of tensors is wrong, and how.
 
-    `want` is the right list, or a function of the rank; so is the value of a mistake. `where` is the place of the list
-    in what a rank returns.
+    `want` is the right list, or a function of the rank. `where` is the place of the list in what a rank returns.
     """
     for rank, got in enumerate(results):
         right = want(rank) if callable(want) else want
@@ -60,14 +57,11 @@ def gradients_fault(
         if not all_alike(got, right):
             if case.adversary is not None:
                 return in_flight(case, rank)
-            return Wrong(*_named(rank, list(got), right, mistakes, what)[:2], f"Rank {rank}: ", where)
+            return Wrong(*_first_wrong(rank, list(got), right, what)[:2], f"Rank {rank}: ", where)
     return None
 
 
-def _named(rank: int, got: Tensors, want: Sequence[Tensor | None], mistakes: Sequence[Mistake], what: str) -> Fault:
-    for mistake in mistakes:
-        if all_alike(got, mistake.on(rank)) and any(tensor is not None for tensor in got):
-            return mistake.name, f"Rank {rank}: {mistake.message}"
+def _first_wrong(rank: int, got: Tensors, want: Sequence[Tensor | None], what: str) -> Fault:
     top = CANCELLED * largest(want)
     wrong: list[tuple[str, Tensor, Tensor]] = []
     for place, (one, two) in enumerate(zip(got, want, strict=True)):

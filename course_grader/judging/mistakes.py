@@ -1,7 +1,6 @@
-"""Mistakes by name: those that learners are known to make, and the verdicts that report what a judge found."""
+"""What a judge found wrong with an answer, and the verdicts that report it."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 from course_grader.records import Case, Verdict, VerdictKind
@@ -23,50 +22,6 @@ one by one."""
 
 Fault = Wrong | tuple[str, str]
 """What is wrong with an answer: the mistake's name ("" where it has none) and the message for the learner."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """A known mistake: its name, the value it leads to, and what to tell a learner who returns that value.
-
-    `value` is a constant, a tensor, or a function of the case (a row's arguments, a rank, a drill's parameters); a
-    function returns None where the mistake does not apply.
-    """
-
-    name: str
-    value: Any
-    message: str
-
-    def on(self, *given: object) -> Any:
-        """The value it leads to on these arguments."""
-        return self.value(*given) if callable(self.value) else self.value
-
-
-def mistakes(values: Mapping[str, object], messages: Mapping[str, str]) -> tuple[Mistake, ...]:
-    """Mistakes from two tables with the same names: the values that they lead to, and what to tell the learner."""
-    return tuple(Mistake(name, value, messages[name]) for name, value in values.items())
-
-
-def scaled(value: Callable[..., Any], factor: float) -> Callable[..., Any]:
-    """The value of a mistake that is off by a factor, such as a wrong unit; None where `value` gives None."""
-    return lambda *given: None if (right := value(*given)) is None else right * factor
-
-
-def shifted(value: Callable[..., Any], by: float) -> Callable[..., Any]:
-    """The value of a mistake that is off by a constant, such as one too many; None where `value` gives None."""
-    return lambda *given: None if (right := value(*given)) is None else right + by
-
-
-def matching(
-    mistakes: Iterable[Mistake], given: tuple[object, ...], equal: Callable[[Any], bool], lead: str = ""
-) -> Fault | None:
-    """The first mistake whose value on the arguments `given` is `equal` to what came back; `lead` goes before its
-    message."""
-    for mistake in mistakes:
-        value = mistake.on(*given)
-        if value is not None and equal(value):
-            return mistake.name, f"{lead}{mistake.message}"
-    return None
 
 
 def first(*faults: Fault | None) -> Fault | None:

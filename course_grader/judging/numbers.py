@@ -1,33 +1,19 @@
 """One number against the oracle's."""
 
-from collections.abc import Sequence
-
 from course_grader.exercises.values import describe, is_number, near, times
-from course_grader.judging.mistakes import Fault, Mistake, Wrong, matching, verdict
+from course_grader.judging.mistakes import Fault, Wrong, verdict
 from course_grader.judging.unit_slips import unit_slip
 from course_grader.records import Case, Verdict, VerdictKind
 
 
-def number_fault(
-    where: str,
-    got: object,
-    want: float,
-    *,
-    unit: str,
-    rel: float = 1e-6,
-    mistakes: Sequence[Mistake] = (),
-    hint: str = "",
-) -> Fault | None:
-    """What is wrong with one number: a known mistake by its name and message, else how far off it is, never the
-    answer."""
+def number_fault(where: str, got: object, want: float, *, unit: str, rel: float = 1e-6, hint: str = "") -> Fault | None:
+    """What is wrong with one number: how far off it is, never the answer."""
     if near(got, want, rel):
         return None
     if got is None:
         return "returned-none", "The function returned None: is a `return` missing?"
     if not is_number(got):
         return "not-a-number", f"Expected one number in {unit}, got {describe(got)}."
-    if known := matching(mistakes, (), lambda value: near(got, value, max(rel, 1e-9))):
-        return known
     if slip := unit_slip(unit, [got], [want]):
         return slip[0], f"{where}: {slip[1]}"
     return Wrong("", f"{where}: got {describe(got)} {unit}, {times(got, want)}. {hint}".strip(), f"{where}: ")
@@ -42,10 +28,7 @@ def number_verdict(
     unit: str,
     rel: float = 1e-6,
     kind: VerdictKind = "values",
-    mistakes: Sequence[Mistake] = (),
     hint: str = "",
 ) -> Verdict:
     """The verdict on one number."""
-    return verdict(
-        kind, part, case, number_fault(case.name, got, want, unit=unit, rel=rel, mistakes=mistakes, hint=hint)
-    )
+    return verdict(kind, part, case, number_fault(case.name, got, want, unit=unit, rel=rel, hint=hint))

@@ -1,19 +1,20 @@
-"""Answers that are called on many rows: what each value of a row must be, and the known ways to get it wrong.
+"""Answers that are called on many rows, and what each value of a row must be.
 
 The probe `rows` calls function i of an answer on every row of `case.args = (i, rows)`. `table(...)` makes the verdicts
-of such an exercise from one column a function, or from a tuple of columns for a function that returns a tuple.
+of such an exercise from one column a function, or from a tuple of columns for a function that returns a tuple. A
+column without `want` compares with what the worked answer's function returns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.exercises.values import describe, is_number, near, same_value, times
 from course_grader.judging.contract import Oracle, Params
-from course_grader.judging.mistakes import Fault, Mistake, Wrong, matching, verdict
+from course_grader.judging.mistakes import Fault, Wrong, verdict
 from course_grader.judging.unit_slips import unit_slip
+from course_grader.judging.worked import Worked
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.messages import count_text
 
@@ -22,64 +23,44 @@ FINE = 1e-6
 EXACT = 1e-9  # counts
 
 
-class Knowing:
-    """What all columns share."""
-
-    __slots__ = ()
-
-    def knowing(self, *mistakes: Mistake) -> Self:
-        """This column with these known mistakes."""
-        return replace(self, mistakes=mistakes)  # type: ignore[type-var]
+def _as_worked(*row: object) -> Any:
+    """In place of a column's `want`: what the worked answer returns, which only a table knows."""
+    raise TypeError("A column without `want` belongs into a table with the worked answer.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column(Knowing):
-    """One number of each row, or None where no number is right: its share, the right value, and the known mistakes."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One number of each row, or None where no number is right: its share, its unit and the right value."""
 
     part: str
     unit: str
-    want: Callable[..., Any]  # of a row's arguments
+    _: KW_ONLY
+    want: Callable[..., Any] = _as_worked  # of a row's arguments
     words: Callable[..., str]  # a row's arguments in words
-    mistakes: Sequence[Mistake] = ()  # their values are functions of a row's arguments
     rel: float = CLOSE
-    mistake_rel: float | None = None  # how close a value must be to a mistake's to get its name; by default `rel`
     hint: str = ""
     none: str = "no number is right here; return None"  # said of a number where None is right
     some: str = ""  # said of None where a number is right, in a column in which None can be right too
 
     def fault(self, case: Case, values: Sequence[object]) -> Fault | None:
-        """What is wrong with the first wrong row; of several mistakes that lead there, the one that explains the most
-        rows."""
+        """What is wrong with the first wrong row."""
         rows = case.args[1]
         wants = [self.want(*row) for row in rows]
         for row, got, want in zip(rows, values, wants, strict=True):
             if same_value(got, want, self.rel):
                 continue
-            everything = list(zip(rows, values, wants, strict=True))
-            constant = got is not None and not case.visible and _constant(values) and not _constant(wants)
-            wrong = [(row, got, want) for row, got, want in everything if not same_value(got, want, self.rel)]
-            if constant and not any(all(self._explains(each, *one) for one in wrong) for each in self.mistakes):
+            if got is not None and not case.visible and _constant(values) and not _constant(wants):
                 return "only-the-example", f"{case.name}: the same value comes back whatever the arguments are."
-            return self._named(row, got, want, everything)
+            return self._named(row, got, want, values, wants)
         return None
 
-    def _explains(self, mistake: Mistake, row: Sequence[object], got: Any, want: Any) -> bool:
-        """Whether a mistake leads to what came back for a row, and not to the right value."""
-        value = mistake.on(*row)
-        wrong = value is not None and not same_value(value, want, self.rel)
-        close = self.rel if self.mistake_rel is None else self.mistake_rel
-        return wrong and same_value(got, value, max(close, EXACT))
-
-    def _named(self, row: Sequence[Any], got: Any, want: Any, rows: Sequence[tuple[Any, Any, Any]]) -> Fault:
+    def _named(self, row: Sequence[Any], got: Any, want: Any, values: Sequence[Any], wants: Sequence[Any]) -> Fault:
         lead = f"{self.words(*row)}: "
         if got is not None and not is_number(got):
             return "not-a-number", f"{lead}expected a number in {self.unit}, got {describe(got)}."
-        if known := [mistake for mistake in self.mistakes if self._explains(mistake, row, got, want)]:
-            best = max(known, key=lambda mistake: sum(self._explains(mistake, *each) for each in rows))
-            return best.name, lead + best.message
-        if slip := unit_slip(self.unit, [each for _, each, _ in rows], [each for _, _, each in rows]):
+        if slip := unit_slip(self.unit, values, wants):
             return Wrong(slip[0], lead + slip[1], lead)
-        if got is None and self.some and any(each is not None for _, each, _ in rows):
+        if got is None and self.some and any(each is not None for each in values):
             return Wrong("some-is-right", f"{lead}got None, but {self.some}.", lead)
         if got is None:
             told = self.some or "a number is right here"
@@ -92,16 +73,15 @@ class Column(Knowing):
         return Wrong("", f"{lead}got {describe(got)} {self.unit}, {times(got, want)}. {self.hint}".strip(), lead)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Word(Knowing):
-    """One word of each row, out of `choices`; a mistake is named if it gives the learner's word on every row of the
-    case."""
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of each row, out of `choices`."""
 
     part: str
     choices: Sequence[str]
-    want: Callable[..., str]
+    _: KW_ONLY
+    want: Callable[..., str] = _as_worked
     words: Callable[..., str]
-    mistakes: Sequence[Mistake] = ()
 
     def fault(self, case: Case, values: Sequence[object]) -> Fault | None:
         """What is wrong with the words; upper case and blanks around a word do not count."""
@@ -117,21 +97,18 @@ class Word(Knowing):
         if len(set(said)) == 1 and len(set(wants)) > 1:
             return Wrong("always-the-same", f"{case.name}: not all {len(said)} are {said[0]!r}.", f"{case.name}: ")
         row, value = next((row, value) for row, value, want in zip(rows, said, wants, strict=True) if value != want)
-        for mistake in self.mistakes:
-            if said == [mistake.on(*row) for row in rows]:
-                return mistake.name, f"{self.words(*row)}: {mistake.message}"
         return Wrong("", f"{self.words(*row)}: it is not {value!r}.", f"{self.words(*row)}: ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Breakdown(Knowing):
-    """A dictionary of numbers of each row. A mistake's value is a dictionary of the parts that it gets wrong."""
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """A dictionary of numbers of each row."""
 
     part: str
     unit: str
-    want: Callable[..., Mapping[Any, float]]
+    _: KW_ONLY
+    want: Callable[..., Mapping[Any, float]] = _as_worked
     words: Callable[..., str]
-    mistakes: Sequence[Mistake] = ()
     rel: float = FINE
     grain: float = 0.0  # how far off a number may be because it was rounded, in its unit
     floor: float = EXACT  # of the sum of all parts: how far off a part may be that is a difference; 0 for exact counts
@@ -149,7 +126,9 @@ class Breakdown(Knowing):
                     continue
                 if not case.visible and len(values) > 1 and all(each == values[0] for each in values):
                     return "only-the-example", f"{case.name}: the same value comes back whatever the arguments are."
-                return self._named(row, got, want, key, list(zip(rows, values, strict=True)))
+                lead = f"{self.words(*row)}, {key}: "
+                apart = times(got[key], want[key]) if want[key] else "where 0 is right"
+                return Wrong("", f"{lead}got {describe(got[key])} {self.unit}, {apart}.", lead, (key,))
         return None
 
     def _same(self, got: object, want: float, beside: Mapping[Any, float]) -> bool:
@@ -164,10 +143,6 @@ class Breakdown(Knowing):
         if type(got) is not dict:
             if is_number(got) and near(got, sum(want.values()), self.rel):
                 return "one-number", f"{lead}: the total is right; return it by part: {names}."
-            for mistake in self.mistakes:
-                value = mistake.on(*row)
-                if is_number(value) and near(got, value, self.rel):
-                    return mistake.name, f"{lead}: {mistake.message}"
             name = "returned-none" if got is None else "wrong-shape"
             return name, f"{lead}: return a dictionary with {names}; got {describe(got)}."
         if missing := [key for key in want if key not in got]:
@@ -178,51 +153,17 @@ class Breakdown(Knowing):
             return "not-a-number", f"{lead}: {odd[0]} is {describe(got[odd[0]])}; expected a number in {self.unit}."
         return None
 
-    def _named(
-        self, row: Any, got: Any, want: Mapping[Any, float], key: Any, pairs: Sequence[tuple[object, object]]
-    ) -> Fault:
-        """The mistake that explains every part of every row, else the first that leads to this part in every row."""
-        lead = f"{self.words(*row)}, {key}: "
-        here = [
-            each
-            for each in self.mistakes
-            if self._explains(each, row, got, want, key) and self._explains_all(each, pairs, [key])
-        ]
-        if here:
-            best = next((each for each in here if self._explains_all(each, pairs, list(want))), here[0])
-            return best.name, lead + best.message
-        apart = times(got[key], want[key]) if want[key] else "where 0 is right"
-        return Wrong("", f"{lead}got {describe(got[key])} {self.unit}, {apart}.", lead, (key,))
 
-    def _explains(self, mistake: Mistake, row: Any, got: Any, want: Mapping[Any, float], key: Any) -> bool:
-        value = mistake.on(*row)
-        if not isinstance(value, Mapping) or key not in value:
-            return False
-        return not self._same(value[key], want[key], want) and self._same(got[key], value[key], value)
-
-    def _explains_all(self, mistake: Mistake, pairs: Sequence[tuple[Any, Any]], keys: Sequence[Any]) -> bool:
-        """Whether these parts of all rows are what the mistake leads to; a row that has none of a part does not
-        count."""
-        for row, got in pairs:
-            want = self.want(*row)
-            value = {**want, **(mistake.on(*row) or {})}
-            if not isinstance(got, dict) or not all(
-                self._same(got.get(key), value[key], value) for key in keys if key in want
-            ):
-                return False
-        return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series(Knowing):
-    """A list of numbers of each row; its card declares that. A mistake's value is the whole list that it leads to."""
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A list of numbers of each row; its card declares that."""
 
     part: str
-    want: Callable[..., Sequence[float]]
+    _: KW_ONLY
+    want: Callable[..., Sequence[float]] = _as_worked
     words: Callable[..., str]
     each: str = "place"  # what a number belongs to, such as a stage
     apart: Callable[[Sequence[float], Sequence[float]], Fault] | None = None  # what to say of a wrong list: got, want
-    mistakes: Sequence[Mistake] = ()
     rel: float = CLOSE
 
     def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
@@ -231,9 +172,6 @@ class Series(Knowing):
             want, lead = self.want(*row), f"{self.words(*row)}: "
             if self._same(got, want):
                 continue
-            known = [each for each in self.mistakes if not self._same(each.on(*row), want)]
-            if found := matching(known, row, partial(self._same, got), lead):
-                return found
             apart = Wrong(*(self.apart or self._apart)(got, want))
             return apart._replace(message=lead + apart.message, lead=lead)
         return None
@@ -244,35 +182,51 @@ class Series(Knowing):
         pairs = enumerate(zip(got, want, strict=True))
         return next(("", f"{self.each} {at} is {times(*pair)}.") for at, pair in pairs if not near(*pair, self.rel))
 
-    def _same(self, got: Sequence[float], want: Sequence[float] | None) -> bool:
-        if want is None or len(got) != len(want):
-            return False
-        return all(near(one, other, self.rel) for one, other in zip(got, want, strict=True))
+    def _same(self, got: Sequence[float], want: Sequence[float]) -> bool:
+        return len(got) == len(want) and all(near(*pair, self.rel) for pair in zip(got, want, strict=True))
 
 
 AnyColumn = Column | Word | Breakdown | Series
 
 
-def table(*by_function: AnyColumn | Sequence[AnyColumn]) -> Oracle:
+def table(*by_function: AnyColumn | Sequence[AnyColumn], right: Worked | None = None) -> Oracle:
     """The verdicts of an exercise whose functions are called on rows: function i by column i.
 
-    A sequence of columns judges a function that returns a tuple, one column a place and one verdict a column.
+    A sequence of columns judges a function that returns a tuple, one column a place and one verdict a column. `right`
+    is the worked answer, for columns without `want`.
     """
+    several = [not isinstance(asked, AnyColumn) for asked in by_function]
+    columns = [
+        [_wanting(column, right, at, place if several[at] else None) for place, column in enumerate(_listed(asked))]
+        for at, asked in enumerate(by_function)
+    ]
 
     def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-        asked = by_function[case.args[0]]
-        columns = [asked] if isinstance(asked, AnyColumn) else list(asked)
-        fault = rows_fault(case, outcome.value, 0 if isinstance(asked, AnyColumn) else len(columns))
-        if fault:
-            return [verdict(case.kind, column.part, case, fault) for column in columns]
-        places = [outcome.value] if isinstance(asked, AnyColumn) else zip(*outcome.value, strict=True)
-        faults = [column.fault(case, list(values)) for column, values in zip(columns, places, strict=True)]
+        at = case.args[0]
+        asked = columns[at]
+        if fault := rows_fault(case, outcome.value, several[at] * len(asked)):
+            return [verdict(case.kind, column.part, case, fault) for column in asked]
+        places = zip(*outcome.value, strict=True) if several[at] else [outcome.value]
+        faults = [column.fault(case, list(values)) for column, values in zip(asked, places, strict=True)]
         found = [fault and Wrong(*fault) for fault in faults]
-        if not isinstance(asked, AnyColumn):
+        if several[at]:
             found = [each and each._replace(where=(place, *each.where)) for place, each in enumerate(found)]
-        return [verdict(case.kind, column.part, case, each) for column, each in zip(columns, found, strict=True)]
+        return [verdict(case.kind, column.part, case, each) for column, each in zip(asked, found, strict=True)]
 
     return verdicts
+
+
+def _listed(asked: AnyColumn | Sequence[AnyColumn]) -> Sequence[AnyColumn]:
+    return [asked] if isinstance(asked, AnyColumn) else asked
+
+
+def _wanting(column: AnyColumn, right: Worked | None, at: int, place: int | None) -> AnyColumn:
+    """The column, which compares with function number `at` of the worked answer if it names nothing else: with all that
+    this returns, or with one place of it."""
+    if right is None or column.want is not _as_worked:
+        return column
+    function = right[at]
+    return replace(column, want=function if place is None else lambda *row: function(*row)[place])
 
 
 def shares(**parts: tuple[float, float]) -> dict[str, float]:

@@ -23,9 +23,9 @@ def plain(part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]) -> 
     return Case(name=name, args=(index, list(rows)), part=part, visible=False)
 
 
-def generality(part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]], secret: object = None) -> Case:
+def generality(part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]) -> Case:
     """Unseen rows of another kind, in the order given."""
-    return Case(name=name, args=(index, list(rows)), kind="generality", part=part, visible=False, secret=secret)
+    return Case(name=name, args=(index, list(rows)), kind="generality", part=part, visible=False)
 
 
 def log_uniform(rng: random.Random, low: float, high: float) -> float:

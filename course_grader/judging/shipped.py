@@ -15,18 +15,27 @@ def answers_text(exercise: str) -> str:
     return class_exercises.answers(exercise) if exercise in class_exercises.cards() else judge_module(exercise).ANSWERS
 
 
+def imports_text(exercise: str) -> str:
+    """What the answers to an exercise import without saying so: `IMPORTS` of its chapter's judges; none in a class's
+    own."""
+    if exercise in class_exercises.cards():
+        return ""
+    chapter = exercises.card(exercise).chapter
+    return str(getattr(importlib.import_module(f"{exercises.package_of(chapter)}.judges"), "IMPORTS", ""))
+
+
 def answers(exercise: str) -> Sequence[BankAnswer]:
     """The shipped answers to an exercise; none where its judge ships none, or where it belongs to no chapter."""
     try:
-        text = answers_text(exercise)
+        text, imports = answers_text(exercise), imports_text(exercise)
     except ValueError:
         return ()
-    return _read(exercise, text)
+    return _read(exercise, text, imports)
 
 
 @cache
-def _read(exercise: str, text: str) -> Sequence[BankAnswer]:
-    return tuple(read_bank(text, exercise, f"{exercise}: ANSWERS"))
+def _read(exercise: str, text: str, imports: str) -> Sequence[BankAnswer]:
+    return tuple(read_bank(text, exercise, f"{exercise}: ANSWERS", imports=imports))
 
 
 def judge_module(exercise: str) -> ModuleType:

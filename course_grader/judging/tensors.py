@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from course_grader.exercises.values import describe
-from course_grader.judging.mistakes import Fault, Mistake, Wrong
+from course_grader.judging.mistakes import Fault, Wrong
 
 RELATIVE = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 """Of a tensor's largest number: a chain of a few short sums, by the dtype of the sums."""
@@ -139,19 +139,9 @@ def kind_fault(where: str, got: object, want: Tensor, hint: str = "") -> Fault |
 
 
 def tensor_fault(
-    where: str,
-    got: Any,
-    want: Tensor,
-    mistakes: Sequence[Mistake] = (),
-    rel: float | None = None,
-    floor: float = 0.0,
-    otherwise: str = "",
+    where: str, got: Any, want: Tensor, rel: float | None = None, floor: float = 0.0, otherwise: str = ""
 ) -> Fault | None:
-    """What is wrong with one tensor: a known mistake by its name, else how far off it is.
-
-    A mistake's value is the tensor it leads to; one that leads to the right tensor in this case names nothing. Without
-    `mistakes`, the sentence of a shipped mistake can follow `where` and a colon.
-    """
+    """What is wrong with one tensor, and how far off it is; a mistake's sentence can follow `where` and a colon."""
     if close(got, want, rel, floor):
         return None
     lead = f"{where}: "
@@ -163,10 +153,6 @@ def tensor_fault(
             f"{where} holds NaN or infinity, as from 0/0, ∞ − ∞, 0 · ∞, an overflow or a tensor that was never filled.",
             lead,
         )
-    for mistake in mistakes:
-        value = mistake.on()
-        if value is not None and close(got, value, rel, floor) and not close(value, want, rel, floor):
-            return mistake.name, f"{lead}{mistake.message}"
     if close(got, want, 0.01, floor):
         return Wrong("rounded", f"{where} {off_text(got, want)}", lead)
     scale = factor(got, want)
@@ -174,6 +160,6 @@ def tensor_fault(
     return Wrong("other-numbers", f"{where} {told}. {otherwise}".strip(), lead)
 
 
-def not_like(got: object, want: Tensor, rank: int, how: str = "") -> Fault | None:
+def not_like(got: object, want: Tensor, rank: int) -> Fault | None:
     """`kind_fault` of a rank's result."""
-    return kind_fault(f"Rank {rank}'s result", got, want, how)
+    return kind_fault(f"Rank {rank}'s result", got, want)

@@ -151,6 +151,10 @@ class Worked:
         params = self.params
         return _defined.made((answer.source, text_of(params)), lambda: functions(answer, params))
 
+    def words(self, index: int) -> Callable[..., str]:
+        """A row's arguments in words, for a column of function number `index`: the call, as a learner can type it."""
+        return lambda *row: f"{exercises.card(self.exercise).answers[index]}({', '.join(map(repr, row))})"
+
     def wrong(self, name: str, *given: object, at: int = 0) -> Any:
         """What function number `at` of a shipped wrong answer makes of these arguments, for cases that must tell the
         two apart."""

@@ -3,7 +3,7 @@
 from course_lib.draw.busy import busy_alt, busy_share, who_is_busy
 from course_lib.draw.holds import holds_alt, who_holds_what
 from course_lib.draw.ring import on_a_cycle, ring, ring_alt, wait_alt, wait_for
-from course_lib.draw.style import Picture, page, png, save_svg, show, svg
+from course_lib.draw.style import Picture, page, save_svg, show, svg
 
 __all__ = [
     "Picture",
@@ -12,7 +12,6 @@ __all__ = [
     "holds_alt",
     "on_a_cycle",
     "page",
-    "png",
     "ring",
     "ring_alt",
     "save_svg",

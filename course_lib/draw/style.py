@@ -150,13 +150,6 @@ def _outline(text: str, size: float) -> MplPath:
 # --- out of the machine --------------------------------------------------------------------------
 
 
-def png(figure: Figure, dpi: float = DPI) -> bytes:
-    """The picture as PNG."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi, facecolor=PAPER, pil_kwargs={"compress_level": 1})
-    return buffer.getvalue()
-
-
 def svg(figure: Figure, alt: str | None = None, *, outlines: bool = True) -> str:
     """The picture as SVG text with its alternative inside; the same picture gives the same text.
 

@@ -39,7 +39,7 @@ class ForkServer:
     @property
     def alive(self) -> bool:
         """Whether this process can use it."""
-        return self.owner == os.getpid() and self._process.poll() is None
+        return self.owner == os.getpid() and self._sock.fileno() >= 0 and self._process.poll() is None
 
     def start(self, folder: str, ranks: int) -> None:
         """Fork the ranks of a launch."""
@@ -55,18 +55,25 @@ class ForkServer:
         return [found]
 
     def stop(self) -> None:
-        """End every rank that still runs, and wait until they have exited."""
+        """End every rank that still runs, and wait until they have exited.
+
+        A server that does not answer within a second is still loading torch. It is left: it then ends its ranks and
+        itself.
+        """
         try:
             _put(self._sock, None)
+            self._sock.settimeout(1.0)
             while (found := _get(self._sock)) is not None and found != "stopped":
                 pass
+            self._sock.settimeout(None)
         except OSError:
-            pass
+            self._sock.close()
 
     def close(self) -> None:
-        """End the server and the processes that it started."""
+        """End the server and the processes that it started; one that was left ends by itself."""
+        answers = self._sock.fileno() >= 0
         self._sock.close()
-        if self.owner == os.getpid():
+        if answers and self.owner == os.getpid():
             try:
                 self._process.wait(3)
             except subprocess.TimeoutExpired:

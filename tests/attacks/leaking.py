@@ -164,7 +164,7 @@ def memory_of_its_own_process(sheet: Sheet) -> None:
                             pass
             held = [name for name in sys.modules if "judg" in name] + [
                 type(each).__name__ for each in gc.get_objects() if type(each).__name__ in ("Judging", "DrillKey",
-                    "Mistake", "ClassFolder", "Exercise")]
+                    "ClassFolder", "Exercise")]
             loot(held or "", whole=True)""")
 
 

@@ -148,6 +148,36 @@ def test_uneven_pieces_are_right_and_impossible_ones_are_refused():
         on_ranks(3, collective_matmul.matmul_scatter, LINKS[0], 4)
 
 
+def trained(gather, scatter, x, target, first, second):
+    """Output, every gradient of the first of four steps of Adam, and the weights after the last."""
+    leaves = [each.clone().requires_grad_() for each in (x, first, second)]
+    adam, kept = torch.optim.Adam(leaves[1:], lr=0.05), []
+    for _ in range(4):
+        out = scatter(F.gelu(gather(leaves[0], leaves[1])), leaves[2])
+        adam.zero_grad()
+        (out - target).square().sum().backward()
+        kept = kept or [out.detach(), *(each.grad.clone() for each in leaves)]
+        adam.step()
+    return *kept, *(each.detach() for each in leaves[1:])
+
+
+@each_of("ranks, pieces", [(1, 2), (3, 1), (4, 2)])
+def test_layers_with_collective_matmuls_train_as_the_whole_ones(ranks, pieces):
+    coin = torch.Generator().manual_seed(ranks)
+    shapes = ((4 * ranks, 6), (4 * ranks, 6), (6, 5 * ranks), (5 * ranks, 6))
+    given = [torch.randn(shape, generator=coin, dtype=torch.float64) for shape in shapes]
+    cut = [each.chunk(ranks, dim) for each, dim in zip(given, (0, 0, 1, 0), strict=True)]
+
+    def on_rank(comm, *own):
+        gather, scatter = collective_matmul.gather_linear, collective_matmul.linear_scatter
+        return trained(lambda x, w: gather(comm, x, w, pieces), lambda x, w: scatter(comm, x, w, pieces), *own)
+
+    found = simulate(on_rank, ranks, (), list(zip(*cut, strict=True))).results
+    whole = trained(torch.matmul, torch.matmul, *given)
+    for each, want, dim in zip(zip(*found, strict=True), whole, (0, 0, 1, 0, 1, 0), strict=True):
+        torch.testing.assert_close(torch.cat(each, dim), want, rtol=1e-10, atol=1e-10)
+
+
 @each_of("transfer, best", [(5e-6, 1), (9e-6, 1), (13e-6, 2), (20e-6, 6), (40e-6, 12)])
 def test_more_pieces_help_only_where_hops_take_longer_than_products(transfer, best):
     product, latency, launch = 10e-6, 0.5e-6, 0.8e-6

@@ -24,7 +24,6 @@ def test_the_film_shows_what_the_engine_did(size, share):
             each.id: server.pool.table(each.id) for each in server.running
         }
         assert frame.used == server.pages_used and frame.kept == server.pool.kept_pages
-        assert frame.used * size - sum(frame.filled) == server.pool.wasted_slots
         assert share or all(len(names) < 2 for names in page_pool.owners(frame))
 
 

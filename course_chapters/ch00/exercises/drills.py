@@ -1,7 +1,7 @@
 """Drills of chapter 00."""
 
 from course_chapters.ch00.exercises.shared import SYMPTOMS
-from course_grader.exercises.drilling import asking
+from course_grader.exercises import asking
 
 _drill = asking("00")
 

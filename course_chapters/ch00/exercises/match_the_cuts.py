@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import Anything, Card, Worth
 from course_grader.exercises.snippets import folded
 
 # The six properties, in an order that reveals nothing; the judge knows which strategy rests on which.

@@ -12,7 +12,6 @@ from course_chapters.running_example import (
     TOKENS,
     core_minutes,
     reading_minutes,
-    usd_text,
     whole_hours,
 )
 from course_lib.cluster import collectives
@@ -26,7 +25,6 @@ from course_lib.estimate.units import (
     Quantity,
     bytes_text,
     duration_text,
-    flops_text,
     money_text,
     number_text,
     percent_text,
@@ -173,12 +171,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "cards": lambda: str(memory.fewest_devices(memory.state_bytes(PARAMS, "B"), H100.memory)),
     "cluster": lambda: bytes_text(GPUS * H100.memory),
     "share": lambda: bytes_text(memory.zero_bytes(PARAMS, 3, GPUS, "B")),
-    "flops": lambda: flops_text(compute.train_flops(PARAMS, TOKENS)),
     "alone": lambda: duration_text(compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU)),
     "together": lambda: duration_text(compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU, GPUS)),
-    "hour": lambda: usd_text(facts.price("H100 hour")),
-    "cost": lambda: usd_text(_cost()),
-    "point": lambda: usd_text(compute.points_of_mfu_usd(_cost(), MFU)),
     "deadline": lambda: duration_text(DEADLINE),
     "checkpoint": lambda: number_text(CHECKPOINT_PARAMS),
     "checkpoint16": lambda: bytes_text(memory.weights_bytes(CHECKPOINT_PARAMS, "bf16")),

@@ -1,8 +1,7 @@
 from collections.abc import Sequence
 
 from course_chapters.ch00.exercises.shared import SYMPTOMS
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import Anything, Card, Worth
 
 
 def _symptom_list(texts: Sequence[str]) -> str:

@@ -1,7 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import PerRank, Tensor
+from course_grader.exercises import Card, PerRank, Tensor, Worth
 
 ROUTES: Mapping[int, str] = {1: "0 → 1 → 2 → … → 0", -1: "0 → N−1 → N−2 → … → 0"}
 

@@ -1,8 +1,6 @@
-import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import PerRank, Tensor
+from course_grader.exercises import Card, Params, PerRank, Random, Tensor, Worth
 
 PAIRINGS: Mapping[str, str] = {
     "neighbors": "(0, 1), (2, 3), (4, 5) and so on",
@@ -11,7 +9,7 @@ PAIRINGS: Mapping[str, str] = {
 }
 
 
-def _vary_pairs(rng: random.Random) -> Mapping[str, object]:
+def _vary_pairs(rng: Random) -> Params:
     pairing = rng.choice(("mirrored", "halves"))
     return {"pairing": pairing, "pairs": PAIRINGS[pairing], "numbers": rng.randrange(4, 10)}
 

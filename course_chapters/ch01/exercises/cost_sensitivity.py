@@ -1,11 +1,5 @@
-import random
-from collections.abc import Mapping
-
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 from course_lib.estimate import facts
 
 _ASKED = {
@@ -19,7 +13,7 @@ _ASKED = {
 }
 
 
-def _point_variant(draw: random.Random) -> Mapping[str, object]:
+def _point_variant(draw: Random) -> Params:
     return {
         **peak_of(draw.choice(DEVICES)),
         "asked": "slope",
@@ -50,13 +44,9 @@ pay for GPU-hours only. Numbers within 0.1 % pass, so the slope and the next poi
         "`cost(mfu) / mfu` for a whole unit of MFU, of which a point is a hundredth.",
     ),
     allowed="the standard library, numpy and `course_lib.estimate.units`.",
-    hides=functions(
-        "course_lib.estimate.compute",
-        "points_of_mfu_usd",
-        "cost_slope",
-        "elasticity",
-        "wasted_fraction",
-        "budget_wasted",
+    hides=(
+        "course_lib.estimate.compute:points_of_mfu_usd, cost_slope, elasticity, wasted_fraction",
+        "course_lib.estimate.compute:budget_wasted",
     ),
     params={
         "asked": "point",
@@ -69,6 +59,5 @@ pay for GPU-hours only. Numbers within 0.1 % pass, so the slope and the next poi
     },
     vary=_point_variant,
     structural="asked",
-    probe=rows,
     returns=Rows(Number("US dollars")),
 )

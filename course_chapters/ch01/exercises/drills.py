@@ -1,11 +1,9 @@
 """One-line questions of chapter 01, with different numbers every time."""
 
-import random
-from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch01.exercises.shared import DEVICES
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import Params, Random, asking, pick
 from course_grader.exercises.snippets import dense_flops, memory_of
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB
@@ -16,7 +14,7 @@ PRICE = float(facts.price("H100 hour"))
 H100 = dense_flops("H100 SXM")
 
 
-def _card(draw: random.Random) -> dict[str, Any]:
+def _card(draw: Random) -> dict[str, Any]:
     device = draw.choice(DEVICES)
     return {"device": device, "memory": memory_of(device), "flops": dense_flops(device)}
 
@@ -142,7 +140,7 @@ DRILLS = (
 )
 
 
-def _mfu_case(draw: random.Random) -> Mapping[str, Any]:
+def _mfu_case(draw: Random) -> Params:
     """A throughput that gives a believable utilization."""
     flops, gpus, params = _card(draw)["flops"], draw.choice((8, 64, 256)), draw.choice((1e9, 8e9, 70e9))
     rate = draw.uniform(0.25, 0.5) * gpus * flops / (6 * params)

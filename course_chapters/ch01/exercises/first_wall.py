@@ -1,17 +1,12 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf, Word
-from course_grader.exercises.snippets import folded, functions
+from course_grader.exercises import Card, Maybe, Number, Params, Random, Rows, TupleOf, Word, Worth
+from course_grader.exercises.snippets import folded
 from course_lib.estimate import memory
 
 WALLS = ("memory", "compute", "deadline")
 FIXES = ("nothing", "shard state", "longer deadline", "more GPUs")
 
 
-def _wall_variant(draw: random.Random) -> Mapping[str, object]:
+def _wall_variant(draw: Random) -> Params:
     return {
         "convention": (convention := draw.choice("BCE")),
         "bytes_per_param": int(memory.CONVENTIONS[convention].bytes_per_param),
@@ -61,9 +56,9 @@ You see five jobs; grading adds 200 unseen ones.""",
     ),
     allowed="the standard library and numpy.",
     hides=(
-        *functions("course_chapters.ch01.walls", "walls", "apply_fix", "cheapest_fix"),
-        *functions("course_lib.estimate.memory", "state_bytes", "fewest_devices"),
-        *functions("course_lib.estimate.compute", "train_seconds", "devices_for_deadline"),
+        "course_chapters.ch01.walls:walls, apply_fix, cheapest_fix",
+        "course_lib.estimate.memory:state_bytes, fewest_devices",
+        "course_lib.estimate.compute:train_seconds, devices_for_deadline",
     ),
     params={
         "convention": "B",
@@ -72,7 +67,6 @@ You see five jobs; grading adds 200 unseen ones.""",
         "device": "H100 SXM",
     },
     vary=_wall_variant,
-    probe=rows,
     returns=Rows(
         TupleOf(
             {"wall": Maybe(Word((*WALLS, "none"))), "fix": Word(FIXES), "gpus": Number("GPUs in use after the fix")}

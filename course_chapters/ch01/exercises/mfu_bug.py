@@ -1,10 +1,5 @@
-import random
-from collections.abc import Mapping
-
 from course_chapters.ch01.exercises.shared import peak_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 from course_grader.exercises.snippets import CLOSE
 
 _SCOPES = {
@@ -17,7 +12,7 @@ def _scope(name: str) -> dict[str, object]:
     return {"scope": name, **dict(zip(("batch_of", "peak", "likeness"), _SCOPES[name], strict=True))}
 
 
-def _bug_variant(draw: random.Random) -> Mapping[str, object]:
+def _bug_variant(draw: Random) -> Params:
     return {
         **_scope("each"),
         "gpus": draw.choice((8, 32, 64)),
@@ -72,6 +67,5 @@ from checkpointed activations; that work does not count as model FLOPs. {CLOSE}"
     },
     vary=_bug_variant,
     structural="scope",
-    probe=rows,
     returns=Rows(Number()),
 )

@@ -1,9 +1,4 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Rows
+from course_grader.exercises import Anything, Card, Params, Random, Rows, Worth
 from course_grader.exercises.snippets import CLOSE
 from course_lib.estimate import facts
 
@@ -18,7 +13,7 @@ def _spent(kind: str, usd: float, price: float) -> dict[str, object]:
     return {"spent_in": kind, "spent": spent, "usd_per_hour": price, "spent_words": words, "spent_unit": unit}
 
 
-def _waste_variant(draw: random.Random) -> Mapping[str, object]:
+def _waste_variant(draw: Random) -> Params:
     return {
         **_spent("GPU-hours", draw.choice((6e6, 8e6, 12e6, 20e6)), draw.choice((1.5, 2.0, 2.5, 4.0))),
         "mfu": draw.choice((0.28, 0.3, 0.32, 0.38)),
@@ -55,6 +50,5 @@ A run at or above its baseline has lost nothing: both are 0. You may not need ev
     params=_spent("dollars", 10e6, float(facts.price("H100 hour"))) | {"mfu": 0.35, "achievable": 0.5, "typical": 0.45},
     vary=_waste_variant,
     structural="spent_in",
-    probe=rows,
     returns=Rows(Anything("a dictionary with a pair (lost, more) for each baseline")),
 )

@@ -1,12 +1,8 @@
-import random
-from collections.abc import Mapping
-
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
+from course_grader.exercises import PREDICTION, Card, Params, Random, Worth
 
 
-def _weeks_variant(draw: random.Random) -> Mapping[str, object]:
+def _weeks_variant(draw: Random) -> Params:
     return {
         **peak_of(draw.choice(DEVICES)),
         "params": draw.choice((32e9, 65e9, 110e9)),

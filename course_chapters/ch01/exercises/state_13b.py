@@ -1,11 +1,6 @@
-import random
-from collections.abc import Mapping
-
 from course_chapters.ch01.exercises.shared import DEVICES
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
-from course_grader.exercises.snippets import CLOSE, functions, memory_of
+from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
+from course_grader.exercises.snippets import CLOSE, memory_of
 from course_lib.estimate import memory
 
 BUCKET_WORDS = {
@@ -23,7 +18,7 @@ def buckets_text(convention: str) -> str:
     return ", ".join(f"{BUCKET_WORDS[name]} {size:g}" for name, size in buckets.items() if size)
 
 
-def _state_variant(draw: random.Random) -> Mapping[str, object]:
+def _state_variant(draw: Random) -> Params:
     convention = draw.choice("CEG")
     return {
         "params": draw.choice((9e9, 11e9, 14e9, 20e9, 27e9, 30e9)),
@@ -57,20 +52,12 @@ Your functions must also work for other sizes and other GPUs. {CLOSE}""",
         "`per_param = sum(of the list above)`; `math.ceil(nbytes / gpu_memory)`; `gpu_memory - nbytes / gpus`.",
     ),
     allowed="the standard library and numpy.",
-    hides=functions(
-        "course_lib.estimate.memory",
-        "state_bytes",
-        "state_by_bucket",
-        "bytes_per_param",
-        "fewest_devices",
-        "headroom_bytes",
-        "zero_bytes",
-        "zero_by_bucket",
-        "zero_bytes_per_param",
+    hides=(
+        "course_lib.estimate.memory:state_bytes, state_by_bucket, bytes_per_param, fewest_devices",
+        "course_lib.estimate.memory:headroom_bytes, zero_bytes, zero_by_bucket, zero_bytes_per_param",
     ),
     params={"params": 13e9, "memory": memory_of("H100 SXM"), "convention": "B", "buckets": buckets_text("B")},
     vary=_state_variant,
     structural="convention",
-    probe=rows,
     returns=Rows(Number("bytes"), Number("GPUs"), Number("bytes")),
 )

@@ -1,14 +1,9 @@
-import random
-from collections.abc import Mapping
-
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 from course_grader.exercises.snippets import CLOSE
 
 
-def _days_variant(draw: random.Random) -> Mapping[str, object]:
+def _days_variant(draw: Random) -> Params:
     return {
         **peak_of(draw.choice(DEVICES)),
         "params": draw.choice((3e9, 7e9, 8e9, 13e9)),
@@ -39,13 +34,8 @@ dense peak of one {{{{device}}}}, {{{{flops:tflops}}}}.
         "`seconds = 6 * params * tokens / (gpu_flops * utilization)`; `ceil(days on one GPU / days allowed)`.",
     ),
     allowed="the standard library, numpy and `course_lib.estimate.units`.",
-    hides=(
-        "course_lib.estimate.compute:train_flops",
-        "course_lib.estimate.compute:train_seconds",
-        "course_lib.estimate.compute:devices_for_deadline",
-    ),
+    hides=("course_lib.estimate.compute:train_flops, train_seconds, devices_for_deadline",),
     params={**peak_of("H100 SXM"), "params": 7e9, "tokens": 2e12, "utilization": 0.5, "days": 30},
     vary=_days_variant,
-    probe=rows,
     returns=Rows(Number("days"), Number("GPUs")),
 )

@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, ListOf, Rows, TupleOf, Word
+from course_grader.exercises import Anything, Card, ListOf, Rows, TupleOf, Word, Worth, pick
 
 RESPONSES = {
     "memory": "shard the state",
@@ -56,6 +53,5 @@ unseen ones.""",
     ),
     params={"device": "H100 SXM", "mfu": 0.4, "params": 1e9},
     vary=pick(device=("H100 SXM", "A100 SXM 80GB"), mfu=(0.35, 0.4, 0.45), params=(0.6e9, 0.8e9, 1.1e9)),
-    probe=rows,
     returns=Rows(TupleOf({"response": Anything("a response"), "walls": ListOf(Word(tuple(RESPONSES)), what="wall")})),
 )

@@ -1,14 +1,9 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf
+from course_grader.exercises import Card, Maybe, Number, Params, Random, Rows, TupleOf, Worth
 from course_grader.exercises.snippets import CLOSE
 from course_lib.estimate import facts
 
 
-def _peak_variant(draw: random.Random) -> Mapping[str, object]:
+def _peak_variant(draw: Random) -> Params:
     gpus = draw.choice((4, 8))
     return {
         "params": draw.choice((65e9, 130e9, 280e9, 530e9)),
@@ -59,6 +54,5 @@ days that it needs at 100 % of that rate, with 6 FLOP per parameter and token. {
     },
     vary=_peak_variant,
     structural="gpus",
-    probe=rows,
     returns=Rows(TupleOf({"peak in FLOP/s": Maybe(Number("FLOP/s")), "years": Maybe(Number("years"))})),
 )

@@ -1,10 +1,5 @@
-import random
-from collections.abc import Mapping
-
 from course_chapters.ch01.exercises.shared import DEVICES, peak_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf
+from course_grader.exercises import Card, Maybe, Number, Params, Random, Rows, TupleOf, Worth
 from course_grader.exercises.snippets import CLOSE
 
 _LAWS = {
@@ -23,7 +18,7 @@ def _law(name: str, keep: float) -> dict[str, object]:
     return {"law": name, "rule": _LAWS[name], "keep": keep}
 
 
-def _plan_variant(draw: random.Random) -> Mapping[str, object]:
+def _plan_variant(draw: Random) -> Params:
     return {
         **peak_of(draw.choice([each for each in DEVICES if "A100" not in each])),  # no number of those is enough
         **_law("serial", draw.choice((0.9996, 0.9997, 0.9998))),
@@ -70,6 +65,5 @@ one GPU reaches alone. {CLOSE}""",
     },
     vary=_plan_variant,
     structural="law",
-    probe=rows,
     returns=Rows(TupleOf({"weeks": Maybe(Number("weeks")), "GPUs": Maybe(Number("GPUs"))})),
 )

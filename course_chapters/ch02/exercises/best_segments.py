@@ -1,8 +1,4 @@
-import random
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows
+from course_grader.exercises import Card, ListOf, Number, Random, Rows, Worth
 
 MIB = 2**20
 
@@ -21,7 +17,7 @@ STACKS = (
 )
 
 
-def uneven(draw: random.Random, layers: int) -> tuple[list[int], list[int]]:
+def uneven(draw: Random, layers: int) -> tuple[list[int], list[int]]:
     """Inputs and insides of layers in MiB, as unequal as those of encoders, of wide and narrow stages, of a head."""
     inputs = [draw.choice((1, 2, 4, 8, 16)) for _ in range(layers)]
     inner = [draw.choice((3, 10, 20, 40, 80)) + draw.randint(0, 6) for _ in range(layers)]
@@ -76,5 +72,4 @@ The visible stack, in MiB (`params("best-segments")` has bytes):
     returns=Rows(Number("bytes"), ListOf(Number("layers", whole=True), what="start")),
     params=_cuts(*STACKS[0]),
     vary=lambda draw: _cuts(*draw.choice(STACKS[1:])),
-    probe=rows,
 )

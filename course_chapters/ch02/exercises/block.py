@@ -29,7 +29,6 @@ class Block(nn.Module):
         self.up, self.down = nn.Linear(hidden, ffn), nn.Linear(ffn, hidden)
 
     def attend(self, x: Tensor) -> Tensor:
-        """Causal self-attention by heads."""
         batch, seq, hidden = x.shape
         q, k, v = (part(x).view(batch, seq, self.heads, -1).transpose(1, 2) for part in (self.q, self.k, self.v))
         if self.fused:
@@ -41,7 +40,6 @@ class Block(nn.Module):
         return self.o(mixed.transpose(1, 2).reshape(batch, seq, hidden))
 
     def forward(self, x: Tensor, within: Callable[[str], AbstractContextManager] = nullcontext) -> Tensor:
-        """Attention and MLP, each with its norm and residual connection; `within(part)` is entered around each part."""
         with within("norm1"):
             normed = self.norm1(x)
         with within("attention"):
@@ -110,13 +108,11 @@ class Layer(nn.Module):
         self.shifts: tuple[float, ...] = (0.0,)
 
     def inner(self, x: Tensor) -> Tensor:
-        """The term added to the residual."""
         shift = self.shifts[min(self.calls, len(self.shifts) - 1)]
         self.calls += 1
         return F.dropout(F.gelu(self.linear(x) + shift), self.dropout, training=self.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        """One layer."""
         return x + self.inner(x)
 
 
@@ -128,20 +124,16 @@ class Pair(nn.Module):
         self.left, self.right = Layer(width, dropout), Layer(width, dropout)
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Both streams after one layer."""
         x = x + self.left.inner(y)
         return x, y + self.right.inner(x)
 
 
 class Segment(nn.Module):
-    """Layers in sequence."""
-
     def __init__(self, depth: int, width: int, dropout: float, streams: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList((Layer if streams == 1 else Pair)(width, dropout) for _ in range(depth))
 
     def forward(self, *streams: Tensor) -> object:
-        """All layers."""
         for layer in self.layers:
             out = layer(*streams)
             streams = out if isinstance(out, tuple) else (out,)

@@ -1,11 +1,8 @@
-import random
-from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch02.exercises.probes import cross_entropy
 from course_chapters.ch02.exercises.shared import shape_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, Maybe, Number, Tensor
+from course_grader.exercises import Anything, Card, DictOf, Maybe, Number, Params, Random, Tensor, Worth
 
 _REDUCTIONS = {"mean": "the **mean** over the tokens that count", "sum": "the **sum** over the tokens that count"}
 
@@ -18,7 +15,7 @@ def _loss(reduction: str, model: str, tokens: int, chunks: int) -> dict[str, Any
     return {"reduction": reduction, "reduction_words": _REDUCTIONS[reduction], **stated}
 
 
-def _loss_variant(draw: random.Random) -> Mapping[str, Any]:
+def _loss_variant(draw: Random) -> Params:
     model = draw.choice(("qwen2.5-7b", "llama3.2-1b", "llama3-70b"))
     return _loss("sum", model, draw.choice((4096, 16_384)), draw.choice((8, 32)))
 

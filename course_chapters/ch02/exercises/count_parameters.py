@@ -1,7 +1,5 @@
 from course_chapters.ch02.exercises.shared import shape_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, Worth, rows
 
 _BIASES = {
     "none": "No matrix has a bias.",
@@ -42,7 +40,7 @@ The check compares your numbers with the sizes of real tensors, created without 
         "`mlp = (3 if gated else 2) * hidden * ffn`; `norms = (2 * layers + 1) * hidden`.",
     ),
     allowed="the standard library and numpy.",
-    hides=functions("course_lib.estimate.memory", "count_params", "params_by_part", "layer_params"),
+    hides=("course_lib.estimate.memory:count_params, params_by_part, layer_params",),
     params=_count("llama3-8b", "none"),
     vary=lambda draw: _count(draw.choice(("qwen2.5-0.5b", "qwen2.5-7b", "qwen2.5-72b")), "qkv"),
     structural="biases",

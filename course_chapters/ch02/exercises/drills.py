@@ -1,8 +1,7 @@
 """One-line questions of chapter 02, with new numbers every time."""
 
 from course_chapters.ch02.exercises.shared import shape_of
-from course_grader.exercises import Vary
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import Vary, asking, pick
 from course_lib.estimate import facts
 
 SIZES = (3e9, 7e9, 13e9, 34e9, 70e9, 180e9, 405e9)

@@ -1,9 +1,4 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Maybe, Number, Rows, Word
+from course_grader.exercises import Card, ListOf, Maybe, Number, Params, Random, Rows, Word, Worth
 from course_lib.estimate.units import GB
 
 PHASES = ("load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")))
@@ -27,7 +22,7 @@ def _spike(between: str, params: float, activations: float, work: float, memory:
     return {"grads_between": between, "between_words": _BETWEEN[between], **stated}
 
 
-def _spike_variant(draw: random.Random) -> Mapping[str, object]:
+def _spike_variant(draw: Random) -> Params:
     params, activations = draw.choice((1.5e9, 2e9, 3e9)), draw.choice((26, 30)) * GB
     second = 16 * params + activations  # bytes at the end of the second forward pass
     return _spike("zeroed", params, activations, draw.choice((1.5, 2.0)) * GB, second - draw.choice((1, 2)) * GB)
@@ -71,5 +66,4 @@ The visible job has {{params:count}} parameters with Adam in mixed precision: {{
     params=_spike("set to None", 4e9, 24 * GB, 1 * GB, 78 * GB),
     vary=_spike_variant,
     structural="grads_between",
-    probe=rows,
 )

@@ -1,9 +1,7 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Random, Worth, rows
 
 _LOGS = {
     "events": """with one row per event, in order of time: `"what"` is `"alloc"` or `"free"`, `"name"` is the block and
@@ -16,7 +14,7 @@ place""",
 KINDS = ("weights", "gradients", "moments", "activations", "work space")
 
 
-def training_log(draw: random.Random, layers: int, form: str, unit: int = 2**20) -> list[dict[str, Any]]:
+def training_log(draw: Random, layers: int, form: str, unit: int = 2**20) -> list[dict[str, Any]]:
     """Allocations of two small training steps, as rows of events or of lifetimes."""
     clock = 0.0
     blocks: list[dict[str, Any]] = []
@@ -64,7 +62,7 @@ def as_events(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _log(form: str, seed: str) -> dict[str, Any]:
-    log = training_log(random.Random(seed), 2, form)
+    log = training_log(Random(seed), 2, form)
     shown = "\n".join(f"    {row}" for row in log[:4])
     return {"log": form, "log_words": _LOGS[form], "rows": log, "count": len(log), "shown": shown}
 

@@ -73,7 +73,6 @@ def net_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
 
 
 def plain_call(function: Any, *inputs: object) -> object:
-    """A call without a checkpoint."""
     return function(*inputs)
 
 

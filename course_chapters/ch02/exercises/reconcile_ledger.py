@@ -1,8 +1,4 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Params, Random, Worth, rows
 
 _ATTENTION = {
     "fused": "uses PyTorch's fused kernel, which keeps its inputs, its output and one fp32 number per head and token",
@@ -16,7 +12,7 @@ def _block(attention: str, hidden: int, heads: int, ffn: int) -> dict[str, objec
     return {"attention": attention, "attention_words": _ATTENTION[attention], **sizes}
 
 
-def _variant(draw: random.Random) -> Mapping[str, object]:
+def _variant(draw: Random) -> Params:
     heads, hidden = draw.choice(((6, 192), (8, 256), (4, 256), (6, 384), (3, 192), (2, 160)))
     return _block("by hand", hidden, heads, 4 * hidden)
 
@@ -51,9 +47,7 @@ Look at the rows before you write the formula: which tensor is each row, and how
     allowed="the standard library and numpy; `saved_rows` is switched off during the check, so call it before.",
     hides=(
         "course_chapters.ch02.exercises.block:saved_rows",
-        "course_lib.estimate.memory:layer_terms",
-        "course_lib.estimate.memory:layer_bytes",
-        "course_lib.estimate.memory:activation_bytes",
+        "course_lib.estimate.memory:layer_terms, layer_bytes, activation_bytes",
     ),
     params=_block("fused", 128, 4, 512),
     vary=_variant,

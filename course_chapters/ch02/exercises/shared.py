@@ -6,7 +6,6 @@ from course_lib.estimate import facts
 
 
 def shape_of(model: str) -> dict[str, Any]:
-    """A published model's shape as plain data."""
     one = facts.model(model)
     sizes = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
     return {name: int(getattr(one, name)) for name in sizes} | {"gated": one.gated, "tied": one.tied}

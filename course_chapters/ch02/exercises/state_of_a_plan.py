@@ -1,10 +1,7 @@
-import random
-from collections.abc import Mapping
 from typing import Any
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.snippets import CLOSE, folded, functions, memory_of
+from course_grader.exercises import Card, Params, Random, Worth, rows
+from course_grader.exercises.snippets import CLOSE, folded, memory_of
 
 TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 MOMENTS = {"sgd": 0, "momentum": 1, "lion": 1, "adamw": 2}  # numbers that an optimizer keeps for each parameter
@@ -23,7 +20,7 @@ def _state(size: float, device: str, chosen: dict[str, Any]) -> dict[str, object
     return {"size": size, "device": device, "memory": memory_of(device), "plan": chosen, "plan_words": str(chosen)}
 
 
-def _state_variant(draw: random.Random) -> Mapping[str, object]:
+def _state_variant(draw: Random) -> Params:
     half = draw.choice(("bf16", "fp16"))  # the plan shown is always one of sixteen bytes: what else there is, is unseen
     return _state(
         draw.choice((8e9, 13e9, 32e9, 120e9, 405e9)),
@@ -68,15 +65,9 @@ fits. A plan lists each copy and its data type; `None` means that there is no su
         "sum(state_buckets(1, plan).values())`.",
     ),
     allowed="the standard library and numpy.",
-    hides=functions(
-        *(
-            "course_lib.estimate.memory",
-            "state_bytes",
-            "state_by_bucket",
-            "largest_model",
-            "bytes_per_param",
-            "optimizer_bytes_per_param",
-        )
+    hides=(
+        "course_lib.estimate.memory:state_bytes, state_by_bucket, largest_model, bytes_per_param",
+        "course_lib.estimate.memory:optimizer_bytes_per_param",
     ),
     params=_state(70e9, "H100 SXM", plan("bf16", "bf16", None, "fp32", "adamw", "fp32")),
     vary=_state_variant,

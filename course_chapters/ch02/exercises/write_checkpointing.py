@@ -1,6 +1,5 @@
 from course_chapters.ch02.exercises.probes import checkpointing
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Maybe, Number, Tensor
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Maybe, Number, Tensor, Worth
 
 _STREAMS = {
     1: {

@@ -1,15 +1,10 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Number, Rows, TupleOf
-from course_grader.exercises.snippets import CLOSE, functions
+from course_grader.exercises import Anything, Card, Number, Params, Random, Rows, TupleOf, Worth
+from course_grader.exercises.snippets import CLOSE
 from course_lib.estimate.units import GB
 
 
 def points(
-    draw: random.Random, alpha: float, bandwidth: float, count: int = 24, noise: float = 0.03
+    draw: Random, alpha: float, bandwidth: float, count: int = 24, noise: float = 0.03
 ) -> tuple[list[float], list[float]]:
     """Sizes in bytes over six decades, and times of messages with a relative error, in no order."""
     sizes = [float(round(8 * 10 ** (index * 7.6 / (count - 1)))) for index in range(count)]
@@ -17,7 +12,7 @@ def points(
     return sizes, [(alpha + size / bandwidth) * (1 + draw.uniform(-noise, noise)) for size in sizes]
 
 
-def _alpha_params(draw: random.Random, small: tuple[float, float], large: tuple[float, float]) -> dict[str, object]:
+def _alpha_params(draw: Random, small: tuple[float, float], large: tuple[float, float]) -> dict[str, object]:
     sizes, seconds = points(draw, *small)
     return {
         "sizes": sizes,
@@ -29,7 +24,7 @@ def _alpha_params(draw: random.Random, small: tuple[float, float], large: tuple[
     }
 
 
-def _alpha_variant(draw: random.Random) -> Mapping[str, object]:
+def _alpha_variant(draw: Random) -> Params:
     small = draw.choice((3e-6, 4e-6, 6e-6)), draw.choice((6 * GB, 8 * GB, 12 * GB))
     return _alpha_params(draw, small, (draw.choice((15e-6, 25e-6, 30e-6)), draw.choice((36 * GB, 42 * GB, 48 * GB))))
 
@@ -59,11 +54,8 @@ The visible case has measured messages (`params("alpha-beta-regimes")` has `.siz
         "after the cases where one method is always faster.",
     ),
     allowed="the standard library and numpy.",
-    hides=functions(
-        "course_lib.estimate.roofline.wires", "fit_alpha_beta", "fit_regimes", "effective_bandwidth", "message_seconds"
-    ),
-    params=_alpha_params(random.Random("alpha-beta"), (4e-6, 10 * GB), (20e-6, 45 * GB)),
+    hides=("course_lib.estimate.roofline.wires:fit_alpha_beta, fit_regimes, effective_bandwidth, message_seconds",),
+    params=_alpha_params(Random("alpha-beta"), (4e-6, 10 * GB), (20e-6, 45 * GB)),
     vary=_alpha_variant,
-    probe=rows,
     returns=Rows(TupleOf({"α": Number("s"), "β": Number("bytes/s")}), Anything("a number of bytes"), Number("bytes/s")),
 )

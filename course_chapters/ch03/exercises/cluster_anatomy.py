@@ -1,7 +1,5 @@
 from course_chapters.ch03.exercises.shared import OTHERS
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows, TupleOf
+from course_grader.exercises import Card, ListOf, Number, Rows, TupleOf, Worth
 from course_grader.exercises.snippets import CLOSE, dense_flops, memory_of
 
 
@@ -37,6 +35,5 @@ The visible case has {{{{words}}}}: four counts. Each GPU is one {{{{device}}}} 
     allowed="the standard library and numpy.",
     params=_cluster("H100 SXM", 8, 2, 192, 8),
     vary=lambda draw: _cluster(draw.choice(OTHERS), *map(draw.choice, ((4, 16), (3, 5), (32, 96), (6, 12)))),
-    probe=rows,
     returns=Rows(TupleOf(dict.fromkeys(("GPUs", "memory", "peak"), ListOf(Number(), what="level")))),
 )

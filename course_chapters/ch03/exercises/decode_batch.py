@@ -1,10 +1,5 @@
-import random
-from collections.abc import Mapping
-
 from course_chapters.ch03.exercises.shared import rates
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows
+from course_grader.exercises import Card, Maybe, Number, Params, Random, Rows, Worth
 from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text
 
@@ -31,7 +26,7 @@ def _batch(kept: str, model: str, context: int, device: str) -> dict[str, object
     }
 
 
-def _batch_variant(draw: random.Random) -> Mapping[str, object]:
+def _batch_variant(draw: Random) -> Params:
     return _batch(
         "shared",
         draw.choice(("llama3-70b", "qwen2.5-72b")),
@@ -62,14 +57,9 @@ must be exact.""",
         "`b = (weights / bandwidth) / (compute - extra)`, rounded up; `None` if `compute <= extra`.",
     ),
     allowed="the standard library and numpy.",
-    hides=(
-        "course_lib.estimate.roofline.operators:smallest_batch",
-        "course_lib.estimate.roofline.operators:decode",
-        "course_lib.estimate.roofline.operators:tokens_to_ridge",
-    ),
+    hides=("course_lib.estimate.roofline.operators:smallest_batch, decode, tokens_to_ridge",),
     params=_batch("each", "llama3-70b", 1024, "H100 SXM"),
     vary=_batch_variant,
     structural="kept",
-    probe=rows,
     returns=Rows(Maybe(Number("sequences"))),
 )

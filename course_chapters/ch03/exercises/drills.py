@@ -1,10 +1,7 @@
 """One-line questions of chapter 03, with different numbers every time."""
 
-import random
-
 from course_chapters.ch03.exercises.shared import DEVICES, rates
-from course_grader.exercises import Vary
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import Random, Vary, asking, pick
 from course_grader.exercises.snippets import memory_of
 from course_lib.estimate import facts
 
@@ -12,7 +9,7 @@ LINKED = ("A100 SXM 80GB", "H100 SXM", "B200 SXM", "P100 SXM2", "V100 SXM2 32GB"
 H100 = rates("H100 SXM")
 
 
-def _device(draw: random.Random) -> dict[str, object]:
+def _device(draw: Random) -> dict[str, object]:
     return rates(draw.choice(DEVICES))
 
 
@@ -33,7 +30,7 @@ def _chip(name: str) -> dict[str, object]:
     return {"device": name, **{key: int(count) for key, count in counts.items()}, **clocks}
 
 
-def _any_chip(draw: random.Random) -> dict[str, object]:
+def _any_chip(draw: Random) -> dict[str, object]:
     return _chip(draw.choice(tuple(facts.chips())))
 
 
@@ -46,13 +43,13 @@ def _best(name: str) -> dict[str, object]:
     return {"device": name, "measured": float(one.measured), "peak": float(one.peak)}
 
 
-def _tiles(draw: random.Random) -> dict[str, object]:
+def _tiles(draw: Random) -> dict[str, object]:
     """Tiles that end in a wave with few of them."""
     sms = draw.choice((80, 108, 132))
     return {"sms": sms, "tiles": sms * draw.choice((1, 2, 3)) + draw.randint(2, sms // 2)}
 
 
-def _cluster(draw: random.Random) -> dict[str, object]:
+def _cluster(draw: Random) -> dict[str, object]:
     """A cluster of other sizes, of another device."""
     device = draw.choice(DEVICES)
     sizes = pick(gpus=(4, 8), servers=(2, 4, 9), racks=(32, 64, 192), pods=(2, 4, 8))(draw)

@@ -1,10 +1,7 @@
-import random
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import CHIPS
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf
+from course_grader.exercises import Card, Maybe, Number, Random, Rows, TupleOf, Worth
 from course_lib.estimate import facts
 
 _WORDS = {
@@ -18,7 +15,7 @@ LEAST_BEYOND = 0.1  # a run that cannot be true beats the sheet by more than thi
 
 
 def log(
-    draw: random.Random,
+    draw: Random,
     flops: float,
     bandwidth: float,
     sheet_flops: float,
@@ -75,7 +72,7 @@ def log(
     return runs
 
 
-def _run(draw: random.Random, name: str, flop: float, nbytes: float, seconds: float, clock: str) -> dict[str, Any]:
+def _run(draw: Random, name: str, flop: float, nbytes: float, seconds: float, clock: str) -> dict[str, Any]:
     slow = draw.choice((2, 3))
     factors = [draw.uniform(3, 12) for _ in range(slow)] + [
         draw.uniform(0.99, 1.01) for _ in range(draw.randint(9, 12))
@@ -92,7 +89,7 @@ def _run(draw: random.Random, name: str, flop: float, nbytes: float, seconds: fl
     return {"name": name, "flop": float(flop), "bytes": float(nbytes), "seconds": spent}
 
 
-def bench(draw: random.Random, device: str, clock: str, subtle: bool = False) -> dict[str, Any]:
+def bench(draw: Random, device: str, clock: str, subtle: bool = False) -> dict[str, Any]:
     """A device's sheet and a log of it: the parameters of one variant."""
     one = facts.device(device)
     flops, bandwidth, cache = float(one.dense_flops), float(one.bandwidth), float(facts.chip(device).l2)
@@ -139,9 +136,8 @@ less.""",
     ),
     allowed="the standard library and numpy.",
     hides=("course_lib.estimate.roofline.fitting:fit_roofs", "course_lib.estimate.roofline.fitting:above_roof"),
-    params=bench(random.Random("fit-roofs"), "H100 SXM", "durations"),
+    params=bench(Random("fit-roofs"), "H100 SXM", "durations"),
     vary=lambda draw: bench(draw, draw.choice(CHIPS), "readings"),
     structural="clock",
-    probe=rows,
     returns=Rows(TupleOf({name: Maybe(Number()) for name in ("FLOP/s", "bytes/s", "FLOP per byte")})),
 )

@@ -1,6 +1,5 @@
 from course_chapters.ch03.exercises.probes import on_a_device
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 CARD = Card(
     title="Find the bug: faster than the hardware",

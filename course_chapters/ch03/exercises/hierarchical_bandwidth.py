@@ -1,9 +1,7 @@
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import OTHERS
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 from course_grader.exercises.snippets import CLOSE, markdown_table
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB
@@ -15,7 +13,6 @@ _PHASES = {
 
 
 def level(name: str, rate: float, shared_by: int, directions: int, oversubscription: float) -> dict[str, Any]:
-    """One level as a document prints it."""
     keys = ("name", "rate", "shared_by", "directions", "oversubscription")
     return dict(zip(keys, (name, rate, shared_by, directions, oversubscription), strict=True))
 
@@ -78,6 +75,5 @@ leaves the server over the rack's wires. {CLOSE}""",
     params=_hierarchy("in turn", "H100 SXM", float(facts.topology("Llama 3 cluster").levels[-1].oversubscription or 1)),
     vary=lambda draw: _hierarchy("at once", draw.choice(OTHERS), draw.choice((2.0, 3.0, 4.0))),
     structural="phases",
-    probe=rows,
     returns=Rows(ListOf(Number("bytes/s"), what="level"), Number("bytes/s")),
 )

@@ -1,8 +1,6 @@
 from course_chapters.ch03.exercises.shared import DEVICES, rates
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
-from course_grader.exercises.snippets import CLOSE, functions
+from course_grader.exercises import Card, Number, Rows, Worth
+from course_grader.exercises.snippets import CLOSE
 
 _OUTPUT = {
     "written": "C = A·B: the output is written, never read",
@@ -39,7 +37,7 @@ The visible case is {{{{side:int}}}} × {{{{side:int}}}} × {{{{side:int}}}} at 
     ),
     allowed="the standard library and numpy.",
     hides=(
-        *functions("course_lib.estimate.roofline.operators", "matmul", "relu", "elementwise"),
+        "course_lib.estimate.roofline.operators:matmul, relu, elementwise",
         "course_lib.estimate.roofline.roofs:ridge",
     ),
     params=_intensity("written", 4096, 2, "H100 SXM"),
@@ -47,6 +45,5 @@ The visible case is {{{{side:int}}}} × {{{{side:int}}}} × {{{{side:int}}}} at 
         "accumulated", draw.choice((2048, 6144, 8192)), draw.choice((2, 4)), draw.choice(DEVICES)
     ),
     structural="output",
-    probe=rows,
     returns=Rows(Number("FLOP per byte"), Number("FLOP per byte"), Number("FLOP per byte")),
 )

@@ -1,10 +1,8 @@
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import rates
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Maybe, Number, Rows, TupleOf
-from course_grader.exercises.snippets import CLOSE, folded, functions, markdown_table
+from course_grader.exercises import Anything, Card, Maybe, Number, Rows, TupleOf, Worth
+from course_grader.exercises.snippets import CLOSE, folded, markdown_table
 from course_lib.cluster.collectives import ring_cost
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB, bytes_text, flops_text
@@ -87,12 +85,9 @@ work has **two** intensities.
         "times[bound]`.",
     ),
     allowed="the standard library and numpy.",
-    hides=functions(
-        "course_lib.estimate.roofline.roofs", "extended_roofline", "place", "seconds", "part_seconds", "attainable"
-    ),
+    hides=("course_lib.estimate.roofline.roofs:extended_roofline, place, seconds, part_seconds, attainable",),
     params=_roof_params("one way", "H100 SXM"),
     vary=lambda draw: _roof_params("both ways", draw.choice(("H100 SXM", "H200 SXM", "A100 SXM 80GB", "B200 SXM"))),
     structural="network_kind",
-    probe=rows,
     returns=Rows(TupleOf({"FLOP/s": Maybe(Number("FLOP/s")), "name of the roof": Maybe(Anything())})),
 )

@@ -1,6 +1,5 @@
 from course_chapters.ch03.exercises.shared import rates
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
+from course_grader.exercises import PREDICTION, Card, Worth
 from course_lib.estimate import facts
 
 

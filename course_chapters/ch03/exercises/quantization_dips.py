@@ -1,8 +1,6 @@
 from course_chapters.ch03.exercises.shared import CHIPS
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows
-from course_grader.exercises.snippets import CLOSE, functions
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
+from course_grader.exercises.snippets import CLOSE
 from course_lib.estimate import facts
 
 WAVES = 7  # that the sizes shown go through
@@ -50,10 +48,9 @@ and n from {{{{first:int}}}} to {{{{last:int}}}} in steps of {{{{step:int}}}}. {
         "at_a_time * tile**2)`; a dip is where this falls.",
     ),
     allowed="the standard library and numpy.",
-    hides=functions("course_lib.estimate.roofline.tiles", "quantization", "tiles", "waves", "dips"),
+    hides=("course_lib.estimate.roofline.tiles:quantization, tiles, waves, dips",),
     params=_dips(1, 2048, 128, "H100 SXM"),
     vary=lambda draw: _dips(2, draw.choice((1536, 3072, 4096)), draw.choice((64, 128, 192)), draw.choice(CHIPS)),
     structural="slots",
-    probe=rows,
     returns=Rows(Number(), ListOf(Number(), what="size")),
 )

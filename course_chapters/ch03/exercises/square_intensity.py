@@ -1,8 +1,6 @@
 from course_chapters.ch03.exercises.shared import DEVICES, rates
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows, TupleOf, Word
-from course_grader.exercises.snippets import CLOSE, functions
+from course_grader.exercises import Card, Number, Rows, TupleOf, Word, Worth
+from course_grader.exercises.snippets import CLOSE
 
 PAST = ("both", "reads only", "neither")
 CARD = Card(
@@ -29,9 +27,8 @@ The first visible case is n = {{{{side:int}}}} at {{{{size:int}}}} bytes on one 
         "/ bandwidth`.",
     ),
     allowed="the standard library and numpy.",
-    hides=functions("course_lib.estimate.roofline.operators", "matmul"),
+    hides=("course_lib.estimate.roofline.operators:matmul",),
     params={"side": 4096, "size": 2, **rates("H100 SXM")},
     vary=lambda draw: {"side": draw.choice((3072, 6144)), "size": draw.choice((1, 4)), **rates(draw.choice(DEVICES))},
-    probe=rows,
     returns=Rows(TupleOf({"reads only": Number(), "with the write": Number(), "past the ridge": Word(PAST)})),
 )

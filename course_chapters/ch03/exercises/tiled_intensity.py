@@ -1,7 +1,5 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
-from course_grader.exercises.snippets import CLOSE, functions
+from course_grader.exercises import Card, Number, Rows, Worth
+from course_grader.exercises.snippets import CLOSE
 
 _STAYS = {
     "C": {
@@ -63,12 +61,11 @@ The visible case has side {{{{side:int}}}}, tiles of {{{{tile:int}}}}, a cache o
         "`m*k + k*n*rows + m*n*(2*steps - 1)` with `steps = ceil(k / tile)`.",
     ),
     allowed="the standard library and numpy.",
-    hides=functions("course_lib.estimate.roofline.tiles", "tile_loads", "count_loads", "tiled_intensity"),
+    hides=("course_lib.estimate.roofline.tiles:tile_loads, count_loads, tiled_intensity",),
     params=_tiled("C", 4096, 128, 228),
     vary=lambda draw: _tiled(
         "A", draw.choice((3072, 6144)), draw.choice((64, 96, 192)), draw.choice((100, 164, 192, 256))
     ),
     structural="stays",
-    probe=rows,
     returns=Rows(Number("elements"), Number("elements along a side"), Number("FLOP per byte")),
 )

@@ -1,9 +1,7 @@
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import OTHERS, rates
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Maybe, Number, Rows, TupleOf
+from course_grader.exercises import Anything, Card, Maybe, Number, Rows, TupleOf, Worth
 from course_grader.exercises.snippets import CLOSE, markdown_table
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB, bytes_text, flops_text
@@ -81,14 +79,9 @@ vary, so the part with the most bytes is not always the slowest. {CLOSE}""",
         "`best = max(gains, key=gains.get)`.",
     ),
     allowed="the standard library and numpy.",
-    hides=(
-        "course_lib.estimate.roofline.roofs:speedups",
-        "course_lib.estimate.roofline.roofs:seconds",
-        "course_lib.estimate.roofline.roofs:part_seconds",
-    ),
+    hides=("course_lib.estimate.roofline.roofs:speedups, seconds, part_seconds",),
     params=_upgrade("everything", "H100 SXM", 2.0),
     vary=lambda draw: _upgrade("wires wait", draw.choice(OTHERS), draw.choice((1.5, 3.0))),
     structural="overlap",
-    probe=rows,
     returns=Rows(TupleOf({"part": Maybe(Anything()), "speed-up": Maybe(Number())})),
 )

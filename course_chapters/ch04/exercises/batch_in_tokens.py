@@ -1,13 +1,7 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, Maybe, Number, Params, Random, Rows, Worth
 
 
-def _vary_batch(draw: random.Random) -> Mapping[str, object]:
+def _vary_batch(draw: Random) -> Params:
     sizes = {"sequences": draw.choice((1, 2, 4)), "accumulated": draw.choice((4, 8)), "ranks": draw.choice((16, 32))}
     return {**sizes, "length": draw.choice((2048, 4096)), "batch": draw.choice((2**21, 2**22))}
 
@@ -33,9 +27,8 @@ Shown: {{sequences}} sequences of {{length:int}} tokens, {{accumulated}} micro-b
         "Zero micro-batches are no step.",
     ),
     answers=("tokens_per_step", "accumulation"),
-    hides=functions("course_lib.model.optimizer.batches", "effective_batch", "accumulation_steps"),
+    hides=("course_lib.model.optimizer.batches:effective_batch, accumulation_steps",),
     params={"sequences": 2, "accumulated": 8, "ranks": 64, "length": 8192, "batch": 2**22},
     vary=_vary_batch,
-    probe=rows,
     returns=Rows(Number("tokens", whole=True), Maybe(Number("micro-batches"))),
 )

@@ -1,7 +1,5 @@
 from course_chapters.ch04.exercises.probes import clipped
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Tensor
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Tensor, Worth
 
 CARD = Card(
     title="One norm for all pieces",
@@ -31,7 +29,7 @@ Shown: {{elements}} numbers on {{ranks}} ranks. The norm may be a number or a te
     ),
     answers=("clip",),
     allowed="torch, without `torch.nn.utils`.",
-    hides=functions("course_lib.model.optimizer.clipping", "global_norm", "squared_norm", "clip_", "clip_sharded_"),
+    hides=("course_lib.model.optimizer.clipping:global_norm, squared_norm, clip_, clip_sharded_",),
     params={"elements": 40, "ranks": 4},
     vary=lambda draw: {"elements": draw.choice((36, 44, 52)), "ranks": draw.choice((2, 3, 5))},
     probe=clipped,

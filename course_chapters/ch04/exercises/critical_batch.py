@@ -1,8 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows, TupleOf
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, Number, Rows, TupleOf, Worth, pick
 
 CARD = Card(
     title="Where a larger batch stops paying",
@@ -28,10 +24,9 @@ Shown: {{runs}} runs, then `extra` = {{extra}}. Values within 0.1 % pass.""",
     ),
     answers=("fit_hyperbola", "largest_batch"),
     allowed="the standard library and numpy.",
-    hides=functions("course_lib.model.optimizer.noise", "fit_critical_batch"),
+    hides=("course_lib.model.optimizer.noise:fit_critical_batch",),
     params={"runs": 5, "extra": 0.25},
     vary=pick(runs=(4, 6), extra=(0.1, 0.5)),
-    probe=rows,
     returns=Rows(
         TupleOf({"min_steps": Number(), "min_examples": Number(), "critical": Number()}),
         TupleOf({"batch": Number(), "steps": Number()}),

@@ -1,6 +1,6 @@
 """One-line questions of chapter 04, with other numbers every time."""
 
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import asking, pick
 
 _drill = asking("04")
 

@@ -1,8 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows, TupleOf
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, Number, Rows, TupleOf, Worth, pick
 
 CARD = Card(
     title="A loss that levels off",
@@ -30,10 +26,9 @@ plan within 0.1 %.""",
     ),
     answers=("fit_law", "spend"),
     allowed="the standard library and numpy.",
-    hides=functions("course_lib.estimate.scaling_laws", "fit_power_law", "split", "tokens_for"),
+    hides=("course_lib.estimate.scaling_laws:fit_power_law, split, tokens_for",),
     params={"points": 6, "ratio": 20},
     vary=pick(points=(5, 7), ratio=(15, 25, 40)),
-    probe=rows,
     returns=Rows(
         TupleOf({"floor": Number(), "scale": Number(), "exponent": Number()}),
         TupleOf({"parameters": Number(), "tokens": Number()}),

@@ -1,10 +1,6 @@
-import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 
 SHAPES: Mapping[str, str] = {
     "cosine": "Then it falls along half a cosine, from `peak` at update `warmup` to `floor` at update `total`.",
@@ -13,7 +9,7 @@ SHAPES: Mapping[str, str] = {
 }
 
 
-def _rate_variant(draw: random.Random) -> Mapping[str, object]:
+def _rate_variant(draw: Random) -> Params:
     shape = {"shape": "wsd", "falls": SHAPES["wsd"], "source": "a schedule of three phases"}
     peak, warmup = draw.choice((3e-4, 2e-4)), draw.choice((1000, 2000))
     return {**shape, "peak": peak, "floor": peak / 10, "warmup": warmup, "total": draw.choice((50_000, 100_000))}
@@ -44,13 +40,12 @@ value before any update. Values within a millionth pass.""",
     ),
     answers=("learning_rate",),
     allowed="the standard library.",
-    hides=functions("course_lib.model.optimizer.schedules", "linear_warmup", "cosine", "wsd"),
+    hides=("course_lib.model.optimizer.schedules:linear_warmup, cosine, wsd",),
     params={
         **{"shape": "cosine", "falls": SHAPES["cosine"], "source": "the published schedule of Llama 3 405B"},
         **{"peak": 8e-5, "floor": 8e-7, "warmup": 8000, "total": 1_200_000},
     },
     vary=_rate_variant,
     structural="shape",
-    probe=rows,
     returns=Rows(Number()),
 )

@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth
 
 CARD = Card(
     title="How noisy is this gradient?",
@@ -30,9 +27,8 @@ Shown: {{steps}} steps at {{small_batch}} and {{big_batch}} examples. Values wit
     ),
     answers=("noise_scale",),
     allowed="the standard library and numpy.",
-    hides=functions("course_lib.model.optimizer.noise", "noise_scale_two_batches", "noise_scale_of_samples"),
+    hides=("course_lib.model.optimizer.noise:noise_scale_two_batches, noise_scale_of_samples",),
     params={"small_batch": 8, "big_batch": 64, "steps": 6},
     vary=lambda draw: {"small_batch": draw.choice((4, 16)), "big_batch": draw.choice((128, 256)), "steps": 8},
-    probe=rows,
     returns=Rows(TupleOf({"variance": Number(), "squared": Number(), "scale": Maybe(Number())})),
 )

@@ -1,8 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows, Tensor
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, ListOf, Number, Rows, Tensor, Worth, pick
 
 CARD = Card(
     title="Many documents in one row",
@@ -31,17 +27,12 @@ Shown: {{documents}} documents in rows of {{room}}.""",
     ),
     answers=("pack", "mask", "positions"),
     allowed="the standard library and torch.",
-    hides=functions(
-        "course_lib.model.packing",
-        "in_order",
-        "first_fit_decreasing",
-        "document_ids",
-        "document_mask",
-        "document_positions",
+    hides=(
+        "course_lib.model.packing:in_order, first_fit_decreasing, document_ids, document_mask",
+        "course_lib.model.packing:document_positions",
     ),
     params={"documents": 9, "room": 16},
     vary=pick(documents=(8, 10, 12), room=(12, 20)),
-    probe=rows,
     returns=Rows(
         ListOf(ListOf(Number("a document", whole=True)), what="row"),
         Tensor("a boolean tensor"),

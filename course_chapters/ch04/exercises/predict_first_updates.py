@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import PREDICTION
+from course_grader.exercises import PREDICTION, Card, Worth, pick
 
 FIRST = 100  # updates that the prediction is about
 

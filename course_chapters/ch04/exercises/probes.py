@@ -88,7 +88,6 @@ def trajectory(answer: Answer, case: Case, comm: Comm | None = None) -> object:
 
 
 def _tensors(value: object) -> list[object]:
-    """The tensors in nested dictionaries and lists."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):

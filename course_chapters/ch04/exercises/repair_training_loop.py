@@ -1,7 +1,5 @@
 from course_chapters.ch04.exercises.probes import trained
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Tensor
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Tensor, Worth, pick
 
 _LOOP = """```python
 def train_loop(model, optimizer, schedule, updates, limit):

@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows
+from course_grader.exercises import Card, Maybe, Number, Rows, Worth, pick
 
 CARD = Card(
     title="Which run was faster?",
@@ -29,6 +26,5 @@ Shown: {{runs}} runs. Values within a millionth pass.""",
     allowed="the standard library and numpy.",
     params={"runs": 4},
     vary=pick(runs=(5, 6)),
-    probe=rows,
     returns=Rows(Maybe(Number("seconds")), Maybe(Number("a run", whole=True))),
 )

@@ -1,7 +1,5 @@
 from course_chapters.ch04.exercises.probes import told_apart
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.result_schema import ListOf, Word
+from course_grader.exercises import Card, ListOf, Word, Worth, pick
 
 DECAYS: dict[str, str] = {
     "decoupled": "the parameter shrinks by `lr * decay` of itself, as in AdamW",

@@ -1,9 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch04.exercises.probes import trajectory
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import DictOf, ListOf, Number, Tensor
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, DictOf, ListOf, Number, Tensor, Worth
 
 DECAYS: Mapping[str, str] = {
     "decoupled": "**AdamW**: subtract `lr * decay * parameter` from the parameter, outside the adaptive ratio",
@@ -33,7 +31,7 @@ correction and update are those of this section. The weight decay is that of {{m
     ),
     answers=("adamw",),
     allowed="torch, without `torch.optim`.",
-    hides=functions("course_lib.model.optimizer.steps", "adam_moments", "bias_corrected", "adamw_update", "build"),
+    hides=("course_lib.model.optimizer.steps:adam_moments, bias_corrected, adamw_update, build",),
     params={"decay": "decoupled", "means": DECAYS["decoupled"], "steps": 10},
     vary=lambda draw: {"decay": "l2", "means": DECAYS["l2"], "steps": draw.choice((8, 12))},
     structural="decay",

@@ -1,6 +1,5 @@
 from course_chapters.ch05.exercises.probes import averaged
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Worth
 
 CARD = Card(
     title="A mean that does not leave the range",

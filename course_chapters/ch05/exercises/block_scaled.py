@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import quantized
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import Anything, Card, Worth
 
 SCALE_RULES: Mapping[str, str] = {
     "exact": "the largest absolute value of the block divided by 448, in fp32",

@@ -1,6 +1,5 @@
 from course_chapters.ch05.exercises.probes import decayed
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Tensor
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Tensor, Worth
 
 CARD = Card(
     title="Find the bug: a weight decay that never happens",

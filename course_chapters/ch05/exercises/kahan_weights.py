@@ -1,6 +1,5 @@
 from course_chapters.ch05.exercises.probes import compensated
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import Anything, Card, Worth
 
 CARD = Card(
     title="Carry what was lost",

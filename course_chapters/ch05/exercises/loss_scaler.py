@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import scaled
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import Anything, Card, Worth
 
 FORGIVEN: Mapping[int, str] = {
     0: "Every overflow halves the scale.",

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 STEPS: Mapping[str, str] = {"grow": "`weight + update`, away from zero", "shrink": "`weight - update`, toward zero"}
 
@@ -33,6 +31,5 @@ returns at least 0.""",
     params={"step": "grow", "means": STEPS["grow"]},
     vary=lambda draw: {"step": "shrink", "means": STEPS["shrink"]},
     structural="step",
-    probe=rows,
     returns=Rows(Number("units of the weight"), Number("fraction bits", whole=True)),
 )

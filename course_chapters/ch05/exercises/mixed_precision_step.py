@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import trained
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Tensor
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Tensor, Worth
 
 REDUCED: Mapping[str, str] = {
     "mean": "the **mean** over the micro-batches",

@@ -1,6 +1,5 @@
 from course_chapters.ch05.exercises.probes import agreed
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, PerRank, Tensor
+from course_grader.exercises import Anything, Card, DictOf, PerRank, Tensor, Worth
 
 CARD = Card(
     title="One overflow, one decision",

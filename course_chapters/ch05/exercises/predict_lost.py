@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import PREDICTION, Anything, Card, Worth
 
 CARD = Card(
     title="Prediction: how many updates are lost?",

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import rounded
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import Anything, Card, Worth
 
 OVERFLOWS: Mapping[str, str] = {
     "infinity": "becomes infinity with the same sign",

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch05.exercises.probes import every_noise
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import Anything, Card, Worth
 
 KEPT: Mapping[str, str] = {
     "bf16": "bf16, which keeps the upper 16 of the 32 bits. Return a bfloat16 tensor",

@@ -1,14 +1,10 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Number, TupleOf
+from course_grader.exercises import Card, Number, Params, Random, TupleOf, Worth
 from course_lib.estimate.units import GB, US
 
 LINE = TupleOf({"latency": Number("seconds"), "bandwidth": Number("bytes a second")})
 
 
-def _vary_fit(draw: random.Random) -> Mapping[str, object]:
+def _vary_fit(draw: Random) -> Params:
     slow, fast = draw.choice((4, 6, 8)), draw.choice((20, 30, 40))
     return {"alphas": (slow * US, fast * US), "bandwidths": (draw.choice((3, 5)) * GB, draw.choice((40, 60, 80)) * GB)}
 

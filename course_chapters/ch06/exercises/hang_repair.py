@@ -1,7 +1,6 @@
 from course_chapters.ch06.exercises.probes import from_messages
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, PerRank, Tensor, TupleOf, Worth
 from course_grader.exercises.point_to_point import ALLOWED
-from course_grader.exercises.result_schema import PerRank, Tensor, TupleOf
 
 HANGING = """```python
 def swap_edges(comm, ahead, behind):

@@ -2,9 +2,8 @@ from collections.abc import Mapping
 
 from course_chapters.ch06.exercises.probes import from_messages
 from course_chapters.ch06.exercises.shared import ALL_REDUCES
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, PerRank, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
-from course_grader.exercises.result_schema import PerRank, Tensor
 
 PLACEMENTS: Mapping[str, str] = {
     "block": "Nodes hold consecutive ranks: rank r is on node r // `per_node`",

@@ -1,7 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Word
+from course_grader.exercises import Card, Word, Worth
 
 ALGORITHMS: Mapping[str, str] = {
     "naive root": "all ranks send to rank 0, which sends the sum back to each",

@@ -35,11 +35,6 @@ def least_tokens(bandwidth: float, ranks: int = GPUS) -> int:
     return math.ceil(break_even_tokens(bandwidth, ranks))
 
 
-def node_seconds() -> float:
-    """Seconds of a hierarchical all-reduce of all gradients on the plan's cluster."""
-    return collectives.hierarchical_cost(GRADIENTS, GPUS // PER_NODE, PER_NODE, INSIDE, ACROSS).seconds
-
-
 def measured_rate() -> float:
     """Measured bus bandwidth, bytes/s, on as many H100s as the plan has."""
     return RING
@@ -119,7 +114,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "ring_share": lambda: percent_text(H200_RING / facts.device("H200 SXM").link_one_way, 2),
     "measured_64": lambda: f"{number_text(measured_rate() / GB)} GB/s",
     "evidence_size": lambda: f"{measured.one('H100 nodes', nodes=1).nbytes / 2**20:.0f} MiB",
-    "node_seconds": lambda: duration_text(node_seconds()),
     "measured_seconds": lambda: duration_text(measured_seconds()),
     # a lab on rented GPUs
     **lab(LAB_GPUS, LAB_SECONDS),

@@ -1,9 +1,8 @@
 from collections.abc import Mapping
 
 from course_chapters.ch06.exercises.probes import from_messages
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, PerRank, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
-from course_grader.exercises.result_schema import PerRank, Tensor
 
 OPS: Mapping[str, str] = {"sum": "the elementwise sum", "max": "the elementwise maximum"}
 

@@ -1,13 +1,11 @@
-import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
+from course_grader.exercises import PREDICTION, Card, Params, Random, Worth
 from course_lib.estimate.units import GB, US
 
 
-def _vary_time(draw: random.Random) -> Mapping[str, object]:
+def _vary_time(draw: Random) -> Params:
     return {
         "nbytes": draw.choice((14, 16, 64, 140)) * GB,
         "ranks": draw.choice((64, 256, 512, 1024)),
@@ -16,7 +14,7 @@ def _vary_time(draw: random.Random) -> Mapping[str, object]:
     }
 
 
-def _microseconds(params: Mapping[str, Any]) -> Mapping[str, object]:
+def _microseconds(params: Mapping[str, Any]) -> Params:
     return {**params, "latency_us": round(params["latency"] / US)}
 
 

@@ -1,11 +1,9 @@
-import random
 from collections.abc import Mapping
 
 from course_chapters.ch06.exercises.probes import from_messages
 from course_chapters.ch06.exercises.shared import ALL_REDUCES
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, Params, PerRank, Random, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
-from course_grader.exercises.result_schema import PerRank, Tensor
 
 OWNED: Mapping[int, str] = {0: "r", 1: "(r + 1) mod N", 2: "(r + 2) mod N", -1: "(r − 1) mod N"}
 
@@ -22,7 +20,7 @@ def ring_reduce_scatter(comm, x):
 ```"""
 
 
-def _vary_owner(draw: random.Random) -> Mapping[str, object]:
+def _vary_owner(draw: Random) -> Params:
     owner = draw.choice((1, 2, -1))
     return {"owner": owner, "owned": OWNED[owner], "numbers": draw.choice((20, 28, 36))}
 

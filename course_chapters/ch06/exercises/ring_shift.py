@@ -1,8 +1,7 @@
 from course_chapters.ch06.exercises.probes import from_messages
 from course_chapters.ch06.exercises.shared import NEXT, ROUTES, turned
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, PerRank, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
-from course_grader.exercises.result_schema import PerRank, Tensor
 
 CARD = Card(
     title="Pass it on around the ring",

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch07.exercises.shared import READY
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import ListOf, PerRank, Tensor
+from course_grader.exercises import Card, ListOf, PerRank, Tensor, Worth
 
 GIVEN: Mapping[str, str] = {
     "mean": "the gradient of the **mean** loss over this rank's `examples` examples",

@@ -1,9 +1,6 @@
-import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Rows
+from course_grader.exercises import Anything, Card, Params, Random, Rows, Worth
 from course_lib.estimate.units import GB, TFLOP
 
 BEHIND: Mapping[str, tuple[int, str]] = {
@@ -29,7 +26,7 @@ def _behind(name: str, bandwidth: float, ranks: int, batch: float) -> dict[str, 
     }
 
 
-def _vary_behind(draw: random.Random) -> Mapping[str, object]:
+def _vary_behind(draw: Random) -> Params:
     return _behind("step", draw.choice((25, 50, 100)) * GB, draw.choice((32, 128, 256)), draw.choice((1e6, 2e6, 4e6)))
 
 
@@ -60,6 +57,5 @@ longer than {{words}}. Leave latency out.
     params=_behind("backward", 50 * GB, 64, 2e6),
     vary=_vary_behind,
     structural="behind",
-    probe=rows,
     returns=Rows(Anything("a number"), Anything("a number")),
 )

@@ -1,7 +1,6 @@
 from course_chapters.ch07.exercises.probes import hooked
 from course_chapters.ch07.exercises.shared import READY
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Maybe, PerRank, Tensor
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Maybe, PerRank, Tensor, Worth
 
 CARD = Card(
     title="Buckets, last layer first",

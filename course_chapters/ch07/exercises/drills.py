@@ -1,6 +1,6 @@
 """One-line questions of chapter 07, with new numbers every time."""
 
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import asking, pick
 from course_lib.estimate.units import GB, TFLOP
 
 RANKS = (4, 8, 16, 32, 64, 128, 256)

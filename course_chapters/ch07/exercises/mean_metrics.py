@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, PerRank
+from course_grader.exercises import Anything, Card, DictOf, PerRank, Worth
 
 CARD = Card(
     title="One number for all ranks",

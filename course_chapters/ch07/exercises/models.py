@@ -62,7 +62,6 @@ class Net(nn.Module):
         return _Spend.apply(y, self._comm, self._seconds) if self._seconds and y.requires_grad else y
 
     def forward(self, x: Tensor) -> Tensor:
-        """The output, (examples, width)."""
         row = [*self.layers, self.again] if hasattr(self, "again") else list(self.layers)
         if self._branches:
             turned = row[::-1] if self._comm.rank % 2 else row
@@ -118,7 +117,6 @@ class Counted:
         return _Tell.apply(out, _Alive(self.counts)) if out.requires_grad else out
 
     def told(self) -> dict[str, int]:
-        """The counts that a judge may see."""
         return {name: self.counts[name] for name in ("forwards", "rows", "most alive")}
 
 
@@ -137,7 +135,6 @@ class Words(nn.Module):
         object.__setattr__(self, "counted", Counted())
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits."""
         return self.counted.note(tokens, self.head(self.embedding(tokens)))
 
 
@@ -178,7 +175,6 @@ class Replica(nn.Module):
             parameter.register_post_accumulate_grad_hook(arrived)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The module's output."""
         if torch.is_grad_enabled():
             self._armed[0] = bool(self.require_backward_grad_sync)
         return self.counted.note(x, self.module(x))

@@ -73,18 +73,13 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     **opening("07"),
     "model": lambda: f"{PARAMS / BILLION:g} billion",
     "tokens": lambda: f"{TOKENS / TRILLION:g} trillion tokens",
-    "mfu": lambda: percent_text(MFU),
     "one_gpu": lambda: duration_text(run_seconds(1)),
     "many": lambda: f"{MANY:,} H100s",
     "ideal": lambda: duration_text(run_seconds(MANY)),
     "with_talk": lambda: duration_text(run_seconds(MANY, step_on(MANY).efficiency)),
-    "many_share": lambda: percent_text(step_on(MANY).efficiency, 2),
-    "many_tokens": lambda: _tokens(BATCH / MANY),
     # what every rank holds
     "state": lambda: bytes_text(memory.state_bytes(PARAMS)),
     "card": lambda: H100.memory.text,
-    "gradients": lambda: bytes_text(memory.weights_bytes(PARAMS, "bf16")),
-    "sends": lambda: bytes_text(SEND),
     # how far it scales
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
     "least": lambda: percent_text(LEAST),

@@ -1,8 +1,4 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
+from course_grader.exercises import PREDICTION, Card, Params, Random, Worth
 from course_lib.estimate.units import GB, TFLOP
 
 
@@ -10,7 +6,7 @@ def _exposed(params: float, tokens: int, gpus: int, bandwidth: float, rate: floa
     return {"params": params, "tokens": tokens, "gpus": gpus, "bandwidth": bandwidth, "rate": rate}
 
 
-def _vary_exposed(draw: random.Random) -> Mapping[str, object]:
+def _vary_exposed(draw: Random) -> Params:
     return _exposed(
         draw.choice((8e9, 13e9, 34e9, 70e9)),
         draw.choice((1024, 2048)),

@@ -76,12 +76,10 @@ def token_step(answer: Answer, case: Case, comm: Comm | None = None) -> object:
 
 
 def mean_square(output: object, target: Any) -> object:
-    """Mean of the squared differences."""
     return (output - target).square().mean()
 
 
 def mean_distance(output: object, target: Any) -> object:
-    """Mean of the differences without their sign."""
     return (output - target).abs().mean()
 
 

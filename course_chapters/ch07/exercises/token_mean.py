@@ -1,7 +1,6 @@
 from course_chapters.ch07.exercises.probes import token_step
 from course_chapters.ch07.exercises.shared import READY
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Maybe, PerRank, Tensor
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Maybe, PerRank, Tensor, Worth
 from course_grader.exercises.snippets import folded
 
 MEAN_OF_MEANS = """```python

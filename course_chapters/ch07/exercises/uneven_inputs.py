@@ -1,7 +1,6 @@
 from course_chapters.ch07.exercises.probes import training
 from course_chapters.ch07.exercises.shared import READY
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, PerRank, Tensor
+from course_grader.exercises import Anything, Card, DictOf, ListOf, PerRank, Tensor, Worth
 
 HANGS = """```python
 def train(comm, model, batches, rate):

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch08.exercises.probes import clipped
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, PerRank, Tensor
+from course_grader.exercises import Anything, Card, DictOf, ListOf, PerRank, Tensor, Worth
 
 NORMS: Mapping[str, str] = {
     "2": "the root of the sum of all squares, over all trained numbers of the model",

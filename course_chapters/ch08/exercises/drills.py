@@ -1,10 +1,6 @@
 """One-line questions of chapter 08, with new numbers every time."""
 
-import random
-from collections.abc import Mapping
-from typing import Any
-
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import Params, Random, asking, pick
 from course_lib.estimate.units import GB, TFLOP
 
 RANKS, SIZES = (8, 16, 32, 64, 128, 256), (1e9, 3e9, 7e9, 13e9, 30e9, 70e9)
@@ -12,7 +8,7 @@ RATE = 400 * TFLOP
 _drill = asking("08")
 
 
-def _groups(draw: random.Random) -> Mapping[str, Any]:
+def _groups(draw: Random) -> Params:
     group = draw.choice((8, 16, 32))
     return {"params": draw.choice(SIZES[2:]), "group": group, "ranks": group * draw.choice((2, 4, 16, 64))}
 

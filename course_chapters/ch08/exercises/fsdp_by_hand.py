@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch08.exercises.probes import by_hand
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import DictOf, ListOf, Number, PerRank, Tensor, TupleOf, Word
+from course_grader.exercises import Card, DictOf, ListOf, Number, PerRank, Tensor, TupleOf, Word, Worth
 
 CALL = TupleOf({"pass": Word(("forward", "backward")), "unit": Number(whole=True)})
 WATCHED = {name: Number() for name in ("held", "ahead", "bytes")}  # units and bytes on a rank while it computes

@@ -2,8 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch08.exercises.shared import card_memory
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, rows
 from course_lib.estimate import facts
 from course_lib.estimate.units import BILLION, GB, US
 
@@ -54,10 +53,7 @@ it fit?""",
     ),
     answers=("hsdp", "smallest_group", "best_group"),
     hides=(
-        "course_lib.parallel.sharding:hybrid_bytes",
-        "course_lib.parallel.sharding:step_bytes",
-        "course_lib.parallel.sharding:group_of",
-        "course_lib.parallel.sharding:knee",
+        "course_lib.parallel.sharding:hybrid_bytes, step_bytes, group_of, knee",
         "course_lib.estimate.memory:zero_bytes",
         "course_lib.cluster.collectives:ring_rate",
     ),

@@ -1,6 +1,5 @@
 from course_chapters.ch08.exercises.shared import card_memory
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, rows
 from course_lib.estimate.units import GB
 
 CARD = Card(
@@ -28,11 +27,7 @@ bytes per parameter.""",
         "* params / layers`, and if it is positive `math.ceil(per_param * params / room)`.",
     ),
     answers=("largest_model", "ranks_for"),
-    hides=(
-        "course_lib.parallel.sharding:gathered_peak",
-        "course_lib.estimate.memory:zero_bytes",
-        "course_lib.estimate.memory:zero_bytes_per_param",
-    ),
+    hides=("course_lib.parallel.sharding:gathered_peak", "course_lib.estimate.memory:zero_bytes, zero_bytes_per_param"),
     params={"ranks": 64, "memory": card_memory(), "layers": 80, "activations": 20 * GB, "per_param": 16},
     vary=lambda draw: {
         "ranks": draw.choice((32, 128, 256)),

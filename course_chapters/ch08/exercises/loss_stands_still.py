@@ -1,6 +1,5 @@
 from course_chapters.ch08.exercises.probes import trained
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Maybe, Number, PerRank
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Maybe, Number, PerRank, Worth
 
 STANDING = """```python
 def train(comm, build, make, batches, most):

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth, call
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.result_schema import Word
+from course_grader.exercises import Card, Word, Worth, call, pick
 
 CAUSES: Mapping[str, str] = {
     "replicated optimizer": "every rank keeps the whole optimizer state",

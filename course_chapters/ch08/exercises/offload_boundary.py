@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, pick, rows
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB, TFLOP
 

@@ -1,6 +1,5 @@
 from course_chapters.ch08.exercises.probes import owned
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import DictOf, ListOf, Maybe, Number, PerRank, Tensor
+from course_grader.exercises import Card, DictOf, ListOf, Maybe, Number, PerRank, Tensor, Worth
 
 FLAT = (
     "course_lib.parallel.sharding:owners_of",

@@ -1,6 +1,5 @@
 from course_chapters.ch08.exercises.probes import moved
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import DictOf, Number, PerRank, Tensor
+from course_grader.exercises import Card, DictOf, Number, PerRank, Tensor, Worth
 
 CARD = Card(
     title="The same row on another number of ranks",

@@ -45,7 +45,6 @@ class Weights:
         return [*self.tensors, *(self.tensors[place] for place in self._spec.get("tied", ()))]
 
     def make(self, tensors: Any) -> Optimizer:
-        """An optimizer over these tensors."""
         made = RULES[self._spec["optimizer"]](tensors)
         self._made.append(weakref.ref(made))
         return made

@@ -1,10 +1,7 @@
-import random
-from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch08.exercises.shared import card_memory
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Params, Random, Worth, rows
 from course_lib.estimate import memory
 
 BUCKETS = ("weights", "grads", "master", "moments")
@@ -20,7 +17,7 @@ def _buckets(convention: str) -> dict[str, Any]:
     return {"convention": convention, **{name: buckets[name] for name in BUCKETS}}
 
 
-def _vary_state(draw: random.Random) -> Mapping[str, Any]:
+def _vary_state(draw: Random) -> Params:
     size = {"params": draw.choice((8e9, 13e9, 34e9, 70e9)), "ranks": draw.choice((16, 32, 128, 256))}
     return {**size, **_buckets(draw.choice("CG"))}
 

@@ -1,10 +1,9 @@
 """One-line questions of chapter 09, with other numbers every time."""
 
-import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import Params, Random, asking, pick
 from course_lib.estimate.units import GB
 
 WIDTHS = (4096, 5120, 8192, 12288, 16384)
@@ -14,14 +13,14 @@ _drill = asking("09")
 HEADS = ((64, 8, 16), (64, 4, 8), (128, 8, 16), (32, 4, 8), (96, 8, 16), (64, 2, 8), (128, 4, 16), (96, 2, 8))
 
 
-def _grouped(draw: random.Random) -> Mapping[str, object]:
+def _grouped(draw: Random) -> Params:
     return dict(zip(("heads", "kv_heads", "tp"), draw.choice(HEADS), strict=True))
 
 
-def _matrix(ratio: float) -> Callable[[random.Random], Mapping[str, Any]]:
+def _matrix(ratio: float) -> Callable[[Random], Mapping[str, Any]]:
     """A variant of a matrix whose other side is `ratio` times as long."""
 
-    def vary(draw: random.Random) -> Mapping[str, object]:
+    def vary(draw: Random) -> Params:
         hidden = draw.choice(WIDTHS)
         return {"hidden": hidden, "ffn": int(ratio * hidden), "tp": draw.choice(TP[1:])}
 

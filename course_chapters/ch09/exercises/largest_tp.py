@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 PASSES: Mapping[str, str] = {
     "none": "Nothing is recomputed: two all-reduces forward, two backward",
@@ -32,14 +30,9 @@ takes 2 FLOPs per weight and token forward and 4 backward. Scores, norms and all
         "`tp_seconds(tokens, hidden, n, bandwidth) <= share * seconds_of_products(n)`.",
     ),
     answers=("tp_seconds", "largest_tp"),
-    hides=(
-        "course_lib.parallel.tensor.traffic:tp_bytes_per_layer",
-        "course_lib.parallel.tensor.traffic:tp_cost_per_layer",
-        "course_lib.parallel.tensor.traffic:tp_calls_per_layer",
-    ),
+    hides=("course_lib.parallel.tensor.traffic:tp_bytes_per_layer, tp_cost_per_layer, tp_calls_per_layer",),
     params={"recompute": "none", "passes": PASSES["none"], "hidden": 8192},
     vary=lambda draw: {"recompute": "full", "passes": PASSES["full"], "hidden": draw.choice((4096, 8192, 12288))},
     structural="recompute",
-    probe=rows,
     returns=Rows(Number("seconds"), Number("ranks")),
 )

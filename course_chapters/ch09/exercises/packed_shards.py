@@ -1,6 +1,5 @@
 from course_chapters.ch09.exercises.probes import packed
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, Rows
+from course_grader.exercises import Anything, Card, Rows, Worth
 
 CARD = Card(
     title="Three matrices packed into one",

@@ -1,8 +1,4 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
+from course_grader.exercises import PREDICTION, Card, Params, Random, Worth
 from course_lib.estimate.units import GB
 
 
@@ -10,7 +6,7 @@ def _wire(layers: int, hidden: int, tokens: int, ranks: int, bandwidth: float) -
     return {"layers": layers, "hidden": hidden, "tokens": tokens, "ranks": ranks, "bandwidth": bandwidth}
 
 
-def _vary_wire(draw: random.Random) -> Mapping[str, object]:
+def _vary_wire(draw: Random) -> Params:
     layers, hidden = draw.choice(((32, 4096), (40, 5120), (80, 8192), (126, 16384)))
     return _wire(layers, hidden, draw.choice((4096, 8192)), draw.choice((8, 16)), draw.choice((25, 50)) * GB)
 

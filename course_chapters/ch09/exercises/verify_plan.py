@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, ListOf, Rows, TupleOf, Word
+from course_grader.exercises import Anything, Card, ListOf, Rows, TupleOf, Word, Worth
 
 CARD = Card(
     title="The plan that shards nothing",
@@ -39,6 +37,5 @@ planned:
     allowed="the standard library.",
     params={"ranks": 4, "layers": 3},
     vary=lambda draw: {"ranks": draw.choice((2, 4, 8)), "layers": draw.choice((2, 3))},
-    probe=rows,
     returns=Rows(ListOf(TupleOf({"complaint": Word(("unused", "whole", "wrong side")), "name": Anything()}))),
 )

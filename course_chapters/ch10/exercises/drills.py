@@ -1,20 +1,17 @@
 """One-line questions of chapter 10, with other numbers every time."""
 
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import Params, Random, asking, pick
 
 STAGES, MANY = (2, 4, 6, 8, 12, 16), (8, 16, 24, 32, 48, 64)
 _drill = asking("10")
 
 
-def _round(draw: random.Random) -> Mapping[str, object]:
+def _round(draw: Random) -> Params:
     stages = draw.choice((4, 8, 16))
     return {"stages": stages, "microbatches": stages * draw.choice((1, 2, 4)), "chunks": draw.choice((2, 4, 5))}
 
 
-def _somewhere(draw: random.Random) -> Mapping[str, object]:
+def _somewhere(draw: Random) -> Params:
     stages = draw.choice(STAGES[1:])
     return {"stages": stages, "stage": draw.randrange(stages), "microbatches": draw.choice(MANY[1:])}
 

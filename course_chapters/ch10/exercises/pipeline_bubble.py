@@ -1,9 +1,6 @@
-import random
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 
 CONVENTIONS: Mapping[str, str] = {
     "all": "idle time as a share of **all** time, until the last rank ends",
@@ -11,7 +8,7 @@ CONVENTIONS: Mapping[str, str] = {
 }
 
 
-def _vary_bubble(draw: random.Random) -> Mapping[str, object]:
+def _vary_bubble(draw: Random) -> Params:
     return {
         "convention": "work",
         "means": CONVENTIONS["work"],
@@ -46,6 +43,5 @@ Does it matter how long a backward takes, compared with a forward?""",
     params={"convention": "all", "means": CONVENTIONS["all"], "stages": 4, "microbatches": 8, "most": 0.1},
     vary=_vary_bubble,
     structural="convention",
-    probe=rows,
     returns=Rows(Number("of 1"), Number("micro-batches", whole=True)),
 )

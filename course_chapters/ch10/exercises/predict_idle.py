@@ -1,11 +1,7 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
+from course_grader.exercises import PREDICTION, Card, Params, Random, Worth
 
 
-def _vary_idle(draw: random.Random) -> Mapping[str, object]:
+def _vary_idle(draw: Random) -> Params:
     return {
         "stages": draw.choice((8, 12, 16)),
         "microbatches": draw.choice((16, 24, 48)),

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, Number, TupleOf, Word, Worth
 from course_grader.exercises.audits import causes_text
-from course_grader.exercises.result_schema import Number, TupleOf, Word
 
 COUNT = Number(whole=True)
 NAMES: Mapping[str, str] = {

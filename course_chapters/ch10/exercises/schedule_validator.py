@@ -1,9 +1,8 @@
 from collections.abc import Mapping
 
 from course_chapters.ch10.exercises.shared import ROWS
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, Word, Worth
 from course_grader.exercises.audits import causes_text
-from course_grader.exercises.result_schema import Word
 
 CHECKS = (
     "course_lib.parallel.schedules:faults",

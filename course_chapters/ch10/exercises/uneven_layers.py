@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import ListOf, Number
+from course_grader.exercises import Card, ListOf, Number, Worth
 
 CARD = Card(
     title="Layers that differ",

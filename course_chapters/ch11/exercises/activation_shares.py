@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth
 from course_grader.exercises.snippets import CLOSE
 
 CARD = Card(
@@ -27,6 +25,5 @@ keeps of one layer. The function shows what each form of parallelism divides.
     params={"tokens": 8192, "hidden": 8192},
     vary=lambda draw: {"tokens": draw.choice((4096, 16384, 32768)), "hidden": draw.choice((4096, 5120, 12288))},
     needs=("02", "09"),
-    probe=rows,
     returns=Rows(Number("bytes")),
 )

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 SEEN: Mapping[str, str] = {
     "all": "Every query sees every key, so a step takes 4 · c² · heads · width FLOPs",
@@ -35,6 +33,5 @@ rank at which attention to one block takes at least as long as the transfer of t
     vary=lambda draw: {"seen": "causal", "means": SEEN["causal"]},
     structural="seen",
     needs=("03", "06"),
-    probe=rows,
     returns=Rows(Number("tokens", whole=True)),
 )

@@ -1,6 +1,5 @@
 from course_chapters.ch11.exercises.probes import averaged
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, PerRank, Tensor
+from course_grader.exercises import Anything, Card, DictOf, ListOf, PerRank, Tensor, Worth
 
 CARD = Card(
     title="One mean over data and context ranks",

@@ -1,6 +1,5 @@
 from course_chapters.ch11.exercises.probes import merged
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf
+from course_grader.exercises import Anything, Card, DictOf, Worth
 
 CARD = Card(
     title="Merge attention over parts of the keys",
@@ -26,10 +25,8 @@ them. It is the step that lets a rank process one block of keys and values at a 
     answers=("merge_parts",),
     allowed="torch; the library's merge is switched off.",
     hides=(
-        "course_lib.parallel.context.log_sum_exp_merge:merge",
-        "course_lib.parallel.context.log_sum_exp_merge:attend",
-        "course_lib.parallel.four_axes:merge",
-        "course_lib.parallel.four_axes:attend",
+        "course_lib.parallel.context.log_sum_exp_merge:merge, attend",
+        "course_lib.parallel.four_axes:merge, attend",
     ),
     params={"heads": 2, "width": 4},
     vary=lambda draw: {"heads": draw.choice((3, 4, 5)), "width": draw.choice((2, 3, 6))},

@@ -1,6 +1,5 @@
 from course_chapters.ch11.exercises.probes import synced
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import DictOf, PerRank
+from course_grader.exercises import Card, DictOf, PerRank, Worth
 
 CARD = Card(
     title="Find the bug: norm weights that learn too slowly",

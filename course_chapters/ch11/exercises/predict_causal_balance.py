@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
+from course_grader.exercises import PREDICTION, Card, Worth
 
 CARD = Card(
     title="Predict: what do contiguous parts cost?",

@@ -57,7 +57,6 @@ def shared(results: Any, given: Any) -> bool:
 
 
 def copies(tensors: Any) -> list[object]:
-    """Copies for `changed` to compare with."""
     return [one.nan_to_num(7.5).clone() if one.is_floating_point() else one.clone() for one in tensors]
 
 

@@ -2,9 +2,8 @@ from collections.abc import Mapping
 
 from course_chapters.ch11.exercises.probes import ring
 from course_chapters.ch11.exercises.shared import ATTENTION
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Anything, Card, DictOf, Maybe, Number, PerRank, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
-from course_grader.exercises.result_schema import Anything, DictOf, Maybe, Number, PerRank, Tensor
 
 ROUTES: Mapping[str, str] = {
     "next": "rank + 1, modulo the number of ranks",

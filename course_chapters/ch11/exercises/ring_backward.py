@@ -1,8 +1,7 @@
 from course_chapters.ch11.exercises.probes import ring_backward
 from course_chapters.ch11.exercises.shared import ATTENTION
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Anything, Card, DictOf, Maybe, Number, PerRank, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
-from course_grader.exercises.result_schema import Anything, DictOf, Maybe, Number, PerRank, Tensor
 
 CARD = Card(
     title="Gradients of keys and values travel home",

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch11.exercises.probes import batch
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Tensor
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Tensor, Worth
 
 POSITIONS: Mapping[str, str] = {
     "document": "`positions` count from 0 in every document, as RoPE needs them in packed training",

@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 
 CARD = Card(
     title="Balance a pack of documents",
@@ -23,10 +21,9 @@ document, so equal numbers of tokens are not equal work: a long document costs m
     ),
     answers=("split_pack",),
     allowed="everything; the library's layouts are switched off.",
-    hides=tuple(f"course_lib.parallel.context.layout:{name}" for name in ("split_documents", "zig_zag")),
+    hides=("course_lib.parallel.context.layout:split_documents, zig_zag",),
     params={"ranks": 4},
     vary=lambda draw: {"ranks": draw.choice((3, 5, 6))},
     needs=("04",),
-    probe=rows,
     returns=Rows(ListOf(ListOf(Number("a position", whole=True)))),
 )

@@ -1,6 +1,5 @@
 from course_chapters.ch11.exercises.probes import exchanged
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, PerRank
+from course_grader.exercises import Anything, Card, DictOf, PerRank, Worth
 
 CARD = Card(
     title="From tokens to heads and back",
@@ -29,10 +28,7 @@ Budget: each rank sends only the numbers that another rank needs, once.""",
     ),
     answers=("tokens_to_heads", "heads_to_tokens"),
     allowed="torch and all operations of `comm`; the library's exchanges are switched off.",
-    hides=tuple(
-        f"course_lib.parallel.context.ulysses:{name}"
-        for name in ("to_heads", "to_tokens", "exchange", "ulysses_attention")
-    ),
+    hides=("course_lib.parallel.context.ulysses:to_heads, to_tokens, exchange, ulysses_attention",),
     params={"ranks": 4, "width": 3},
     vary=lambda draw: {"ranks": draw.choice((2, 3, 5)), "width": draw.choice((2, 4, 5))},
     needs=("06", "09"),

@@ -1,7 +1,6 @@
 from course_chapters.ch11.exercises.probes import halo
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Anything, Card, DictOf, PerRank, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
-from course_grader.exercises.result_schema import Anything, DictOf, PerRank, Tensor
 
 CARD = Card(
     title="A sliding window needs only neighbors",

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 
 DEALT: Mapping[str, str] = {
     "zig-zag": "Cut the sequence into 2N blocks of consecutive tokens, as `torch.tensor_split` does: the first blocks "
@@ -31,13 +29,9 @@ about the same time; the second measures how well that succeeds.
     ),
     answers=("spread_tokens", "work_ratio"),
     allowed="everything; the library's layouts are switched off.",
-    hides=tuple(
-        f"course_lib.parallel.context.layout:{name}"
-        for name in ("contiguous", "zig_zag", "striped", "pairs", "imbalance")
-    ),
+    hides=("course_lib.parallel.context.layout:contiguous, zig_zag, striped, pairs, imbalance",),
     params={"dealt": "zig-zag", "means": DEALT["zig-zag"]},
     vary=lambda draw: {"dealt": "snake", "means": DEALT["snake"]},
     structural="dealt",
-    probe=rows,
     returns=Rows(ListOf(ListOf(Number("a position", whole=True))), Number()),
 )

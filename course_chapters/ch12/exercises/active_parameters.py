@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 SHARED: Mapping[int, str] = {
     0: "Every layer has `experts` experts, and each token uses `k` of them.",
@@ -33,6 +31,5 @@ follows the first number, and compute follows the second. Write two functions wi
     params={"shared": 0, "means": SHARED[0]},
     vary=lambda draw: {"shared": 1, "means": SHARED[1]},
     structural="shared",
-    probe=rows,
     returns=Rows(Number("parameters"), Number("parameters")),
 )

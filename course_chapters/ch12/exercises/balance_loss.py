@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch12.exercises.probes import balanced
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, PerRank, Tensor
+from course_grader.exercises import Anything, Card, DictOf, PerRank, Tensor, Worth
 
 COUNTS: Mapping[str, str] = {
     "global": "the copies of **all ranks'** tokens (one all-reduce of `experts` numbers)",

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch12.exercises.probes import steered
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Worth
 
 RULES: Mapping[str, str] = {
     "sign": "`bias` changes by `rate` for each expert: up if it got fewer copies than the mean, down if it got more, "

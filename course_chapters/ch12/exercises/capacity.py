@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch12.exercises.probes import rows_kept
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, Number, Rows
+from course_grader.exercises import Anything, Card, Number, Rows, Worth
 
 KEEPS: Mapping[str, str] = {
     "position": "those of the **lower token numbers**",

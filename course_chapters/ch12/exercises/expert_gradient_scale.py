@@ -1,7 +1,6 @@
 from course_chapters.ch12.exercises.probes import averaged
 from course_chapters.ch12.exercises.shared import vary_layout
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, PerRank, Tensor
+from course_grader.exercises import Anything, Card, DictOf, ListOf, PerRank, Tensor, Worth
 
 CARD = Card(
     title="Find the bug: gradients that grow with the group",

@@ -1,7 +1,6 @@
 from course_chapters.ch12.exercises.probes import normed
 from course_chapters.ch12.exercises.shared import vary_layout
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, PerRank
+from course_grader.exercises import Anything, Card, DictOf, PerRank, Worth
 
 CARD = Card(
     title="The norm of all gradients",

@@ -2,8 +2,7 @@ from collections.abc import Mapping
 
 from course_chapters.ch12.exercises.probes import parallel
 from course_chapters.ch12.exercises.shared import LAYER
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import PerRank
+from course_grader.exercises import Card, PerRank, Worth
 
 PLACES: Mapping[str, str] = {
     "blocks": "Each rank holds n = `len(experts)` experts: rank r has experts r·n to r·n + n − 1, in this order",
@@ -40,11 +39,7 @@ expert on another rank.""",
     ),
     answers=("expert_parallel",),
     allowed="torch, `exchange` and the operations of `comm`; the library's layer is switched off.",
-    hides=(
-        "course_lib.parallel.expert.exchange:dispatch",
-        "course_lib.parallel.expert.exchange:combine",
-        "course_lib.parallel.expert.exchange:all_to_all",
-    ),
+    hides=("course_lib.parallel.expert.exchange:dispatch, combine, all_to_all",),
     params={"placement": "blocks", "means": PLACES["blocks"], "tokens": 5},
     vary=lambda draw: {"placement": "round-robin", "means": PLACES["round-robin"], "tokens": draw.randrange(5, 10)},
     structural="placement",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from course_chapters.ch12.published_experts import recorded, steps
-from course_chapters.running_example import BATCH, GPUS, MFU, SEQ, opening
+from course_chapters.running_example import GPUS, MFU, SEQ, opening
 from course_lib.estimate import facts
 from course_lib.estimate.running_plan import STATE_BYTES
 from course_lib.estimate.units import bytes_text, count_text, number_text, percent_text
@@ -59,7 +59,6 @@ def film_crossed() -> str:
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
     **opening("12"),
-    "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
     # published shapes
     "deepseek_total": lambda: number_text(DEEPSEEK.params),
     "deepseek_active": lambda: number_text(DEEPSEEK.active_params),
@@ -67,17 +66,13 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "deepseek_k": lambda: str(DEEPSEEK.top_k),
     "mixtral_total": lambda: number_text(MIXTRAL.params),
     "mixtral_active": lambda: number_text(MIXTRAL.active_params),
-    "mixtral_k": lambda: str(MIXTRAL.top_k),
-    "mixtral_share": lambda: percent_text(MIXTRAL.active_params / MIXTRAL.params, 2),
     # capacity
     "few_tokens": lambda: f"{FEW_TOKENS}",
     "many_tokens": lambda: f"{MANY_TOKENS:,}",
     "drop_64": lambda: percent_text(costs.drop_share(FEW_TOKENS, 64, 2, 1.0), 2),
     "drop_4096": lambda: percent_text(costs.drop_share(MANY_TOKENS, 64, 2, 1.0), 2),
-    "drop_4096_more": lambda: percent_text(costs.drop_share(4096, 64, 2, 1.25), 1),
     "film_crossed": film_crossed,
     # bytes
-    "row_bytes": lambda: bytes_text(2 * DEEPSEEK.hidden),
     "token_bytes": lambda: bytes_text(2 * DEEPSEEK.hidden * DEEPSEEK.top_k),
     "layer_gb": lambda: bytes_text(4 * costs.even_bytes(SEQ, DEEPSEEK.hidden, DEEPSEEK.top_k, 64)),
     "seq": lambda: f"{SEQ:,}",

@@ -1,13 +1,7 @@
-import random
-from collections.abc import Mapping
-from typing import Any
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import PREDICTION, Anything, Card, Params, Random, Worth
 
 
-def _vary_drops(draw: random.Random) -> Mapping[str, Any]:
+def _vary_drops(draw: Random) -> Params:
     mean, experts = draw.choice((16, 36, 64, 100)), draw.choice((16, 32, 64, 128))
     return {"tokens": mean * experts, "experts": experts}
 

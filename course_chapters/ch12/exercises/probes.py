@@ -80,7 +80,6 @@ class Expert:
         return (rows @ self.matrix + self.bias).tanh()
 
     def gradients(self) -> list[Any]:
-        """Gradients of matrix and bias."""
         return [_gradient(self.matrix), _gradient(self.bias)]
 
 

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch12.exercises.probes import routed
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, Tensor
+from course_grader.exercises import Anything, Card, DictOf, Tensor, Worth
 
 WEIGHTS: Mapping[str, str] = {
     "chosen": "the softmax over the token's `k` chosen logits, so they add up to 1 (Mixtral does this)",

@@ -1,13 +1,9 @@
 """What several of chapter 12's cards use."""
 
-import random
-from collections.abc import Mapping
-from typing import Any
-
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Tensor
+from course_grader.exercises import Anything, DictOf, ListOf, Params, Random, Tensor
 
 
-def vary_layout(draw: random.Random) -> Mapping[str, Any]:
+def vary_layout(draw: Random) -> Params:
     group, copies = draw.choice(((2, 4), (3, 2), (4, 2)))
     return {"group": group, "ranks": group * copies}
 

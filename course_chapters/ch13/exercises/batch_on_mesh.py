@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows
+from course_grader.exercises import Card, Maybe, Number, Rows, Worth
 
 RUNS = (  # gpus, tp, cp, pp, sequences, length, micro
     (8_192, 8, 4, 16, 512, 32_768, 2),
@@ -48,6 +46,5 @@ micro-batches of {{micro}}.""",
     params=_run(RUNS[0]),
     vary=lambda draw: _run(draw.choice(RUNS[1:])),
     needs=("04", "10"),
-    probe=rows,
     returns=Rows(Maybe(Number("micro-batches", whole=True)), Maybe(Number("tokens", whole=True))),
 )

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 
 NEXT: Mapping[str, str] = {
     "forward": "waits for a message from the rank whose coordinate is **one smaller**, as in a forward pass; the "
@@ -35,6 +33,5 @@ A rank that is stuck starts no later operation.""",
     params={"direction": "forward", "means": NEXT["forward"]},
     vary=lambda draw: {"direction": "backward", "means": NEXT["backward"]},
     structural="direction",
-    probe=rows,
     returns=Rows(ListOf(Number("a rank", whole=True), what="place")),
 )

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch13.exercises.probes import searched
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import Anything, Card, Worth
 
 GOALS: Mapping[str, str] = {
     "cheapest": "the **fewest GPU-seconds** (gpus × steps × seconds) among the layouts whose run, steps × seconds, "

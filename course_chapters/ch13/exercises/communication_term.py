@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Rows
+from course_grader.exercises import Anything, Card, Rows, Worth
 
 REDUCED: Mapping[str, str] = {
     "all-reduce": "one ring all-reduce of the gradients, once a step",
@@ -45,6 +43,5 @@ step. It returns the seconds that one GPU communicates on each axis, as a dictio
     vary=lambda draw: {"reduced": "ZeRO-3", "means": REDUCED["ZeRO-3"]},
     structural="reduced",
     needs=("08", "09", "10"),
-    probe=rows,
     returns=Rows(Anything("a dictionary of seconds by axis")),
 )

@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Maybe, Rows
+from course_grader.exercises import Anything, Card, Maybe, Rows, Worth
 
 CARD = Card(
     title="Which wire does a group cross?",
@@ -25,13 +23,8 @@ A group may straddle two servers even if it is smaller than a server.""",
     answers=("widest_level",),
     allowed="plain Python; your own `groups`, if its mesh has the last axis fastest; the library's meshes are "
     "switched off.",
-    hides=(
-        "course_lib.parallel.mesh.layout:strides",
-        "course_lib.parallel.mesh.wires:widest",
-        "course_lib.parallel.mesh.wires:crossed",
-    ),
+    hides=("course_lib.parallel.mesh.layout:strides", "course_lib.parallel.mesh.wires:widest, crossed"),
     params={"servers": 8, "per_rack": 2},
     vary=lambda draw: {"servers": draw.choice((4, 6, 12)), "per_rack": draw.choice((3, 4, 5))},
-    probe=rows,
     returns=Rows(Maybe(Anything("the name of a level"))),
 )

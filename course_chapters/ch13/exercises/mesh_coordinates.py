@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Number, Rows
+from course_grader.exercises import Anything, Card, Number, Rows, Worth
 
 FASTEST: Mapping[str, str] = {
     "last": 'The **last** axis changes fastest, as in `torch.distributed.init_device_mesh`: on the mesh {"dp": '
@@ -38,7 +36,6 @@ A mesh has any number of axes, with any names and any sizes from 1 on; sizes are
     params={"fastest": "last", "means": FASTEST["last"]},
     vary=lambda draw: {"fastest": "first", "means": FASTEST["first"]},
     structural="fastest",
-    probe=rows,
     returns=Rows(
         Anything("a dictionary from axis to coordinate"),
         Number("the ranks", whole=True),

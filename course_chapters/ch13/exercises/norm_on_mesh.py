@@ -1,6 +1,5 @@
 from course_chapters.ch13.exercises.probes import mesh_run
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, PerRank
+from course_grader.exercises import Anything, Card, PerRank, Worth
 
 CARD = Card(
     title="One norm for any mesh",
@@ -27,8 +26,7 @@ gradients several times (*NVIDIA-NeMo/RL, pull request 3788*).
     answers=("mesh_norm",),
     allowed="torch and every operation of `comm`.",
     hides=(
-        "course_lib.model.optimizer.clipping:clip_sharded_",
-        "course_lib.model.optimizer.clipping:global_norm",
+        "course_lib.model.optimizer.clipping:clip_sharded_, global_norm",
         "course_chapters.ch13.mesh_training:mesh_norm_of",
         "course_lib.parallel.four_axes:clip",
     ),

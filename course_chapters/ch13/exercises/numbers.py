@@ -94,7 +94,6 @@ def hsdp_groups(model: str = "llama3-405b", gpus: int = 16_384) -> tuple[Group, 
 
 
 def hsdp_rows(model: str, gpus: int) -> list[dict[str, str]]:
-    """A row for each group size."""
     groups = hsdp_groups(model, gpus)
     best = knee(groups, 0.9 * float(H100.memory))
     return [

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, ListOf, Rows
+from course_grader.exercises import Anything, Card, ListOf, Rows, Worth
 
 LEAST: Mapping[str, str] = {
     "seconds": "the least **seconds**: the sum over the axes of `sent[axis] / inside`, or `sent[axis] / across` for "
@@ -41,14 +39,12 @@ issue 17, 2024*).""",
     allowed="plain Python and `itertools`; the library's meshes and planner are switched off.",
     hides=(
         "course_lib.parallel.mesh.layout:strides",
-        "course_lib.parallel.mesh.cost:placements",
-        "course_lib.parallel.mesh.cost:axis_seconds",
+        "course_lib.parallel.mesh.cost:placements, axis_seconds",
         "course_lib.parallel.planner.traffic:strides",
     ),
     params={"least": "seconds", "means": LEAST["seconds"]},
     vary=lambda draw: {"least": "bytes", "means": LEAST["bytes"]},
     structural="least",
     needs=("03",),
-    probe=rows,
     returns=Rows(ListOf(Anything("an axis"), what="place")),
 )

@@ -1,12 +1,7 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import PREDICTION, Anything, Card, Params, Random, Worth
 
 
-def _vary_swapped(draw: random.Random) -> Mapping[str, object]:
+def _vary_swapped(draw: Random) -> Params:
     return {
         "tokens": draw.choice((8192, 32_768)),
         "billions": draw.choice((34, 70)),

@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Rows
+from course_grader.exercises import Anything, Card, Rows, Worth
 
 CARD = Card(
     title="Find the bugs: a calculator with five defects",
@@ -49,6 +47,5 @@ The first check asks for a model of {{billions}}B parameters at tp = {{tp}}.""",
     params={"billions": 8, "tp": 8},
     vary=lambda draw: {"billions": draw.choice((7, 13, 20, 30, 34, 50, 65, 70, 90, 110)), "tp": draw.choice((2, 4))},
     needs=("02", "08", "09"),
-    probe=rows,
     returns=Rows(Anything("a dictionary of bytes by purpose")),
 )

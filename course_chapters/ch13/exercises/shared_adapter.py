@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 
 SHARING: Mapping[str, str] = {
     "fair": "All transfers that are under way share the bandwidth **equally** at every moment",
@@ -35,6 +33,5 @@ CARD = Card(
     vary=lambda draw: {"sharing": "in turn", "means": SHARING["in turn"]},
     structural="sharing",
     needs=("06",),
-    probe=rows,
     returns=Rows(ListOf(Number("seconds"), what="transfer")),
 )

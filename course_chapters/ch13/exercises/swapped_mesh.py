@@ -1,6 +1,5 @@
 from course_chapters.ch13.exercises.probes import mesh_run
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, PerRank
+from course_grader.exercises import Anything, Card, PerRank, Worth
 
 CARD = Card(
     title="Find the bug: a mesh that is right on four ranks",
@@ -46,8 +45,7 @@ Its test has {{shown}} and passes. A test of PyTorch had its axes mixed up in th
     hides=(
         "course_lib.parallel.mesh.layout:strides",
         "course_chapters.ch13.mesh_training:communicators",
-        "course_lib.parallel.four_axes:set_up",
-        "course_lib.parallel.four_axes:_group",
+        "course_lib.parallel.four_axes:set_up, _group",
     ),
     params={"ranks": 4, "tp": 2, "shown": "four ranks and tp_size 2"},
     vary=lambda draw: {"ranks": 9, "tp": 3, "shown": "nine ranks and tp_size 3"},

@@ -1,6 +1,5 @@
 from course_chapters.ch14.exercises.disk import crashed
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Worth
 
 CARD = Card(
     title="A checkpoint that survives the crash",

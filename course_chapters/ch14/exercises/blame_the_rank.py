@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Maybe, Number, Rows, TupleOf, Word
+from course_grader.exercises import Card, ListOf, Maybe, Number, Rows, TupleOf, Word, Worth, pick
 
 CARD = Card(
     title="Which rank hangs the job?",
@@ -32,7 +29,6 @@ Return `(kind, ranks)` with the ranks sorted, for the first of these that applie
     hides=("course_lib.operate.faults.hangs:waits", "course_lib.operate.faults.hangs:who_hangs"),
     params={"ranks": 4},
     vary=pick(ranks=(6, 8)),
-    probe=rows,
     returns=Rows(
         Maybe(TupleOf({"kind": Word(("different", "missing", "order")), "ranks": ListOf(Number("a rank", whole=True))}))
     ),

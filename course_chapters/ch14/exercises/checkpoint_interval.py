@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 RESTARTS: Mapping[str, str] = {
     "safe": "No failure strikes during a restart.",
@@ -33,15 +31,9 @@ is longer than `save`.""",
     ),
     answers=("goodput", "best_interval"),
     allowed="`math` and plain Python; the library's intervals are switched off.",
-    hides=(
-        "course_lib.operate.faults.interval:best_interval",
-        "course_lib.operate.faults.interval:expected_goodput",
-        "course_lib.operate.faults.interval:first_order_goodput",
-        "course_lib.operate.faults.interval:run_seconds",
-    ),
+    hides=("course_lib.operate.faults.interval:best_interval, expected_goodput, first_order_goodput, run_seconds",),
     params={"restarts": "safe", "means": RESTARTS["safe"]},
     vary=lambda draw: {"restarts": "exposed", "means": RESTARTS["exposed"]},
     structural="restarts",
-    probe=rows,
     returns=Rows(Number("a fraction"), Number("seconds")),
 )

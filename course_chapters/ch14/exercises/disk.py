@@ -46,7 +46,6 @@ class Disk:
         return b"".join(self._disk.read(name))
 
     def names(self) -> list[str]:
-        """The names of all files, in no order that means anything."""
         return sorted(self._disk.names("."), key=lambda name: name[::-1])
 
     def sync(self, name: str) -> None:
@@ -58,7 +57,6 @@ class Disk:
         self._disk.rename(old, new)
 
     def remove(self, name: str) -> None:
-        """Removes a file."""
         self._disk.remove(name)
 
     def sync_folder(self) -> None:

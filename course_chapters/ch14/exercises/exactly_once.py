@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch14.exercises.probes import sampled
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Number
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Number, Worth
 
 BATCHES: Mapping[str, str] = {
     "span": "A batch may span epochs: it always has `batch` ids.",

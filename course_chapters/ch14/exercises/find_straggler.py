@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf, Word
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Word, Worth, pick
 
 CARD = Card(
     title="Who slows everybody down?",
@@ -30,6 +27,5 @@ if there is no straggler, as in empty lists.
     hides=("course_lib.operate.faults.stragglers:find_straggler",),
     params={"factor": 1.25},
     vary=pick(factor=(1.125, 1.5, 1.75)),
-    probe=rows,
     returns=Rows(Maybe(TupleOf({"rank": Number("a rank", whole=True), "kind": Word(("compute", "data"))}))),
 )

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Rows
+from course_grader.exercises import Anything, Card, Rows, Worth
 
 UNITS: Mapping[str, str] = {"seconds": "seconds", "shares": "shares of the whole time"}
 
@@ -37,6 +35,5 @@ Steps that are done again appear again in the log.""",
     params={"unit": "seconds", "means": UNITS["seconds"]},
     vary=lambda draw: {"unit": "shares", "means": UNITS["shares"]},
     structural="unit",
-    probe=rows,
     returns=Rows(Anything("a dictionary")),
 )

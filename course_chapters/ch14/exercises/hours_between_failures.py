@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth, pick
 
 CARD = Card(
     title="From a log to your own cluster",
@@ -24,6 +21,5 @@ For example, the Llama 3 report counts {{failures}} unexpected interruptions in 
     allowed="`math` and plain Python.",
     params={"failures": 419, "days": 54, "gpus": 16384, "size": 1024, "hours": 40.0},
     vary=pick(size=(512, 768, 2048, 3072, 4096, 8192), hours=(20.0, 30.0, 50.0, 60.0, 80.0, 100.0)),
-    probe=rows,
     returns=Rows(Number("hours"), Number("a probability")),
 )

@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth, pick
 
 CARD = Card(
     title="How many spare nodes?",
@@ -30,6 +27,5 @@ probability of at most `chance`. It waits if fewer than `servers` of all nodes w
     vary=pick(
         servers=(64, 96, 160, 200), mtbf=(1500.0, 2500.0, 3000.0), repair=(12.0, 36.0, 48.0), chance=(0.02, 0.005)
     ),
-    probe=rows,
     returns=Rows(Number("nodes", whole=True)),
 )

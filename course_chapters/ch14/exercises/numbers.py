@@ -63,8 +63,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "in_repair": lambda: number_text(NODE_REPAIR / BETWEEN, 2),
     "spares": lambda: str(faults.spares_needed(MOST_WAITING, BETWEEN, NODE_REPAIR)),
     "waiting_mean": lambda: percent_text(_waiting(round(NODE_REPAIR / BETWEEN)), 2),
-    "jitter": lambda: percent_text(faults.expected_max(int(LLAMA.devices), 1.0, 0.03) - 1, 2),
-    "corruption": lambda: duration_text(GEMINI.corruption_days * DAY),
     "gemini_before": lambda: percent_text(GEMINI.earlier_goodput),
     "gemini_after": lambda: percent_text(GEMINI.goodput),
     "published": lambda: percent_text(LLAMA.goodput),

@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.result_schema import ListOf, Maybe, Number, PerRank
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, ListOf, Maybe, Number, PerRank, Worth, pick
 
 CARD = Card(
     title="Which replica has another gradient?",
@@ -29,7 +26,7 @@ so they compare short digests of it: whole gradients would take as long as a sec
     answers=("odd_replicas",),
     allowed="every operation of `comm`; the standard library, torch and numpy. The library's checksum and vote are "
     "switched off.",
-    hides=functions("course_lib.operate.faults.corruption", "checksum", "vote"),
+    hides=("course_lib.operate.faults.corruption:checksum, vote",),
     params={"ranks": 3, "budget": 64},
     vary=pick(ranks=(4, 5), budget=(32, 48)),
     returns=PerRank(Maybe(ListOf(Number("a rank", whole=True)))),

@@ -1,12 +1,7 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import PREDICTION, Anything, Card, Params, Random, Worth
 
 
-def _vary_goodput(draw: random.Random) -> Mapping[str, object]:
+def _vary_goodput(draw: Random) -> Params:
     return {"hours": draw.choice((2, 4, 5)), "save": draw.choice((30, 75, 90)), "restart": draw.choice((5, 8, 15))}
 
 

@@ -182,12 +182,10 @@ class Job:
         self.weights = [*self.weights, (batch, step)]
 
     def save(self, checkpoint: Any) -> None:
-        """Replaces the checkpoint, atomically."""
         self._disk = copy.deepcopy(checkpoint)
         self.saves.append(len(self.weights))
 
     def load(self) -> object:
-        """The checkpoint, or None."""
         return copy.deepcopy(self._disk)
 
 

@@ -1,7 +1,5 @@
 from course_chapters.ch14.exercises.probes import survived
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.result_schema import DictOf, ListOf, Number, TupleOf
+from course_grader.exercises import Card, DictOf, ListOf, Number, TupleOf, Worth, pick
 
 _WHOLE = Number("a count", whole=True)
 

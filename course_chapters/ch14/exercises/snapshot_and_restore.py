@@ -1,7 +1,5 @@
 from course_chapters.ch14.exercises.probes import resumed
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.result_schema import Anything, DictOf, ListOf
+from course_grader.exercises import Anything, Card, DictOf, ListOf, Worth, pick
 
 RUN = ListOf(Anything("a part of the run"), length=5)
 

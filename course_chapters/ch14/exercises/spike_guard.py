@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch14.exercises.probes import guarded
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import ListOf, Word
+from course_grader.exercises import Card, ListOf, Word, Worth
 
 RULES: Mapping[str, str] = {
     "ratio": "`factor` times the median of the last `window` accepted losses",

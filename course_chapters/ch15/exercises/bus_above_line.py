@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, rows
 
 CAUSES: Mapping[str, str] = {
     "bits for bytes": "the printed number is in bit/s",

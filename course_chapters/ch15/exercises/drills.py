@@ -1,10 +1,6 @@
 """One-line questions of chapter 15, with other numbers every time."""
 
-import random
-from collections.abc import Mapping
-from typing import Any
-
-from course_grader.exercises.drilling import asking
+from course_grader.exercises import Params, Random, asking
 from course_lib.estimate.units import GB, TFLOP
 
 PEAKS = (312 * TFLOP, 989.5 * TFLOP, 2250 * TFLOP)
@@ -14,25 +10,24 @@ BILL = {"gpus": (8, 2, 4, 16), "price": (2.5, 2.0, 4.0, 5.0)}
 _drill = asking("15")
 
 
-def _step(draw: random.Random) -> Mapping[str, Any]:
-    """A run whose MFU is believable."""
+def _step(draw: Random) -> Params:
     chosen = {name: draw.choice(choices) for name, choices in RUNS.items()}
     flops, mfu = 6 * chosen["params"] * 8192, draw.choice((0.25, 0.35, 0.45, 0.5))
     return chosen | {"tokens": 8192 * chosen["ranks"], "seconds": round(flops / (chosen["peak"] * mfu), 2)}
 
 
-def _message(draw: random.Random) -> Mapping[str, Any]:
+def _message(draw: Random) -> Params:
     """A large all-reduce at a rate between an adapter's and NVLink's."""
     nbytes, rate = draw.choice((GB, 4 * GB, 16 * GB)), draw.choice((50 * GB, 100 * GB, 200 * GB))
     return {"nbytes": nbytes, "ranks": draw.choice((4, 8, 16)), "ms": round(1000 * nbytes / rate)}
 
 
-def _overlap(draw: random.Random) -> Mapping[str, Any]:
+def _overlap(draw: Random) -> Params:
     start = draw.choice((30, 40, 50, 60))
     return {"compute": start + draw.choice((20, 30, 40)), "start": start, "stop": start + draw.choice((60, 70, 90))}
 
 
-def _two_points(draw: random.Random) -> Mapping[str, Any]:
+def _two_points(draw: Random) -> Params:
     alpha, per = draw.choice((20, 50, 200)), draw.choice((2, 5, 20))  # µs, µs per MB
     return {"small": alpha + per, "large": alpha + 16 * per, "asked": draw.choice((4, 8, 64))}
 

@@ -1,9 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, pick, rows
 
 COPIES: Mapping[str, str] = {
     "neither": 'A `"copy"` between host and device is neither computing nor communication: leave it out',
@@ -42,11 +40,7 @@ communicated. Shown: steps by hand, whole and from {{begin}} s to {{end}} s, and
         "begin − either.",
     ),
     answers=("step_times",),
-    hides=(
-        "course_lib.cluster.intervals:union",
-        "course_lib.cluster.intervals:length",
-        "course_lib.cluster.intervals:exposed",
-    ),
+    hides=("course_lib.cluster.intervals:union, length, exposed",),
     params={**_copies("neither"), "begin": 1.5, "end": 5.5},
     vary=lambda draw: {**_copies("talk"), **pick(begin=(1.25, 1.75, 2.5), end=(5.25, 5.75, 6.5))(draw)},
     structural="copies",

@@ -1,7 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Maybe, Number, TupleOf, Word
+from course_grader.exercises import Card, Maybe, Number, TupleOf, Word, Worth
 
 ZOO_WORDS: Mapping[str, tuple[str, str]] = {
     "version": ("a rank runs another torch", "0: it is found before the first step"),

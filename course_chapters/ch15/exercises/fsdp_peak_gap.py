@@ -1,8 +1,7 @@
 from typing import Any
 
 from course_chapters.ch15.exercises.work import fsdp_job, seen, sets_with
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, rows
 from course_runs.reading import recorded
 
 

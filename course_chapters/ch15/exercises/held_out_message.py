@@ -1,7 +1,5 @@
 from course_chapters.ch15.exercises.probes import sweeps
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.result_schema import DictOf, Number, Rows
+from course_grader.exercises import Card, DictOf, Number, Rows, Worth, pick
 
 RATIOS = ("said", "others", "everything")  # what the probe brings back for a sweep: three ratios by size
 CARD = Card(

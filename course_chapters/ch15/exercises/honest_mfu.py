@@ -1,9 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, pick, rows
 from course_grader.exercises.snippets import folded
 
 # bounds of the course's own gates: timed steps; slow end over fast end; share of the wall clock; share of the peak

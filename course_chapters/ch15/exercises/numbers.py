@@ -65,7 +65,6 @@ def tour_seconds(gpus: int) -> float:
 
 
 def tour_dollars(gpus: int, price: float = PRICE) -> float:
-    """What that costs in US dollars."""
     return money.dollars(tour_seconds(gpus), gpus, price)
 
 

@@ -1,9 +1,7 @@
 from typing import Any
 
 from course_chapters.ch15.exercises.work import pipeline_job, seen, sets_with
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Maybe, Number, Rows
+from course_grader.exercises import Card, ListOf, Maybe, Number, Rows, Worth
 from course_runs.reading import recorded
 
 
@@ -51,14 +49,8 @@ its first stage was {{seen}}.""",
     ),
     answers=("stage_peaks", "most_micro_batches"),
     returns=Rows(ListOf(Number("bytes"), what="stage"), Maybe(Number("micro-batches"))),
-    hides=(
-        "course_lib.estimate.memory:stage_peak",
-        "course_lib.estimate.memory:stage_peaks",
-        "course_lib.estimate.memory:in_flight",
-        "course_runs.predict:memory_bytes",
-    ),
+    hides=("course_lib.estimate.memory:stage_peak, stage_peaks, in_flight", "course_runs.predict:memory_bytes"),
     params=_pipelined("cpu4"),
     vary=lambda draw: _pipelined(draw.choice(sets_with("pp-gpipe", "pp-1f1b"))),
     needs=("02", "10"),
-    probe=rows,
 )

@@ -1,6 +1,5 @@
 from course_chapters.ch15.exercises.work import setting
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
+from course_grader.exercises import PREDICTION, Card, Worth
 from course_runs.reading import recorded_names
 
 ASKED = "cpu4/fsdp"

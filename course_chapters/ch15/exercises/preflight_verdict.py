@@ -1,9 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, DictOf, Maybe, Rows, TupleOf
+from course_grader.exercises import Anything, Card, DictOf, Maybe, Rows, TupleOf, Worth
 
 LINES: Mapping[str, str] = {
     "versions": "every rank has the same torch, NCCL and CUDA, to the last digit: `healthy`; otherwise `refuse`",
@@ -77,6 +75,5 @@ and the limits `{{{{{{shown}}}}}}`.""",
         "tp": draw.choice((2, 4)),
         **_limits(*map(draw.choice, ((0.5, 0.56, 0.6), (0.44, 0.48, 0.55), (0.8e9, 1.6e9, 2e9), (2048, 8192)))),
     },
-    probe=rows,
     returns=Rows(TupleOf({"lines": DictOf({}, more=True), "run": Maybe(Anything())})),
 )

@@ -1,9 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, Word
+from course_grader.exercises import Card, Maybe, Number, Rows, Word, Worth
 
 TRACE_WORDS: Mapping[str, str] = {
     "warm-up again": "from the resumed step on, it has the rates of a new run",
@@ -53,5 +51,4 @@ Return the first word that applies:
     returns=Rows(Maybe(Number(whole=True)), Word(tuple(TRACE_WORDS))),
     params={"pool": 0},
     vary=lambda draw: {"pool": draw.choice((1, 2))},
-    probe=rows,
 )

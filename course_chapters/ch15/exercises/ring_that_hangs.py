@@ -1,7 +1,6 @@
 from course_chapters.ch15.exercises.probes import passed_round
-from course_grader.exercises import Card, Worth
+from course_grader.exercises import Card, DictOf, ListOf, Number, PerRank, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
-from course_grader.exercises.result_schema import DictOf, ListOf, Number, PerRank, Tensor
 
 CARD = Card(
     title="The ring that hangs on GPUs only",

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, rows
 
 GROWTH: Mapping[str, tuple[str, str]] = {  # what adds the same seconds each time, and how much of it N GPUs have
     "doublings": ("doubling of the GPUs", "log₂(N / fewest)"),

@@ -4,6 +4,5 @@ from collections.abc import Mapping
 
 
 def words_of(words: Mapping[str, str], ordered: bool = False) -> str:
-    """Words and their meanings, as a list in Markdown."""
     rows = enumerate(words.items(), 1)
     return ";\n".join(f'{f"{n}." if ordered else "-"} `"{word}"`: {meaning}' for n, (word, meaning) in rows) + "."

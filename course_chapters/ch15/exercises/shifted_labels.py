@@ -1,9 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Rows, Tensor, Word
+from course_grader.exercises import Card, ListOf, Rows, Tensor, Word, Worth
 
 LABEL_WORDS: Mapping[str, str] = {
     "shape": "the three tensors have different shapes",
@@ -66,5 +64,4 @@ def labeled(stream, length, mark):
     params={**ENDS, "length": 8},
     vary=lambda draw: {**BEGINS, "length": draw.choice((6, 7, 9))},
     structural="marks",
-    probe=rows,
 )

@@ -2,8 +2,7 @@ from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.probes import run_again
 from course_chapters.ch15.exercises.shared import words_of
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import DictOf, Number, Word
+from course_grader.exercises import Card, DictOf, Number, Word, Worth
 
 SMOKE_WORDS: Mapping[str, str] = {
     "explodes": "a training loss is not a finite number, or more than twice the first one",

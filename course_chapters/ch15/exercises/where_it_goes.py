@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
+from course_grader.exercises import Card, Worth, pick, rows
 
 CARD = Card(
     title="Where a step goes",

@@ -77,7 +77,6 @@ def sizes(run: Evidence) -> tuple[int, int, int, int]:
 
 
 def micro_tokens(run: Evidence) -> int:
-    """Tokens of one micro-batch on one data-parallel rank."""
     layout = run["setup"]["layout"]
     return run["setup"]["tokens_per_step"] // (layout["ddp"] * layout["fsdp"] * layout["micro_batches"])
 
@@ -119,16 +118,13 @@ def seen(names: Sequence[str]) -> str:
 
 
 def trained() -> dict[str, Evidence]:
-    """Every recorded training run, by its name."""
     return {name: recorded(name) for name in recorded_names("train")}
 
 
 def traces() -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """The intervals of every recorded run that was traced."""
     return {name: run["raw"]["intervals"] for name, run in trained().items() if run["raw"].get("intervals")}
 
 
 def parted() -> dict[str, list[dict[str, Any]]]:
-    """The steps of every recorded run whose seconds are split into parts."""
     steps = {name: run["raw"]["steps"] for name, run in trained().items()}
     return {name: rows for name, rows in steps.items() if all(row.get("parts") for row in rows)}

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch16.exercises.probes import planned
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, ListOf
+from course_grader.exercises import Anything, Card, ListOf, Worth
 
 PROMPTS: Mapping[str, str] = {
     "chunked": "A prompt may be split: a request computes its missing tokens, or as many as the budget still allows.",

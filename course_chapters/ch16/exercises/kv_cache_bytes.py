@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 _MODELS = (
     {"model": "Llama 3 8B", "layers": 32, "heads": 32, "kv": 8, "size": 128},
@@ -34,13 +32,8 @@ has {{tokens:int}} tokens in BF16.""",
     ),
     answers=("kv_bytes", "windowed_bytes", "latent_bytes"),
     allowed="plain Python; the library's count is switched off.",
-    hides=(
-        "course_lib.operate.serving.kv_cache:kv_bytes",
-        "course_lib.operate.serving.kv_cache:kv_bytes_per_token",
-        "course_lib.operate.serving.kv_cache:kv_numbers_per_token",
-    ),
+    hides=("course_lib.operate.serving.kv_cache:kv_bytes, kv_bytes_per_token, kv_numbers_per_token",),
     params={"model": "Llama 3 70B", "layers": 80, "heads": 64, "kv": 8, "size": 128, "tokens": 8192},
     vary=lambda draw: {**draw.choice(_MODELS), "tokens": draw.choice((2048, 4096, 16384, 32768))},
-    probe=rows,
     returns=Rows(Number("bytes"), Number("bytes"), Number("bytes")),
 )

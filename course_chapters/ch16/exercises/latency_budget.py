@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf
+from course_grader.exercises import Card, Maybe, Number, Rows, TupleOf, Worth
 
 TIMES: Mapping[str, str] = {
     "longer": "the longer of `read` and n · `each`, because reading the weights and computing overlap",
@@ -36,7 +34,6 @@ Prompts have up to 8,192 tokens.""",
     params={"times": "longer", "means": TIMES["longer"]},
     vary=lambda draw: {"times": "both", "means": TIMES["both"]},
     structural="times",
-    probe=rows,
     returns=Rows(
         TupleOf({"ttft": Number("microseconds"), "itl": Number("microseconds")}), Maybe(Number("tokens", whole=True))
     ),

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch16.exercises.probes import paged
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, ListOf, Maybe, TupleOf
+from course_grader.exercises import Anything, Card, ListOf, Maybe, TupleOf, Worth
 
 COPIES: Mapping[str, str] = {
     "written": "A shared page is copied **when it is written**: if `append` would write into a partly filled page "

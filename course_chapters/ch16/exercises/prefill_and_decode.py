@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Maybe, Number, Rows
+from course_grader.exercises import Card, Maybe, Number, Rows, Worth
 
 _GPUS = (
     {"flops": 312e12, "bandwidth": 2.0e12},
@@ -36,13 +34,8 @@ For example, {{params:count}} parameters of {{number}} bytes on a GPU with {{flo
     ),
     answers=("prefill_seconds", "decode_seconds", "ridge_batch"),
     allowed="`math` and plain Python; the library's deployments are switched off.",
-    hides=(
-        "course_lib.operate.serving.speed:prefill_seconds",
-        "course_lib.operate.serving.speed:decode_seconds",
-        "course_lib.operate.serving.speed:ridge_batch",
-    ),
+    hides=("course_lib.operate.serving.speed:prefill_seconds, decode_seconds, ridge_batch",),
     params={"params": 8e9, "number": 2, "flops": 989e12, "bandwidth": 3.35e12},
     vary=lambda draw: {"params": draw.choice((3e9, 13e9, 14e9, 32e9)), **draw.choice(_GPUS)},
-    probe=rows,
     returns=Rows(Number("seconds"), Number("seconds"), Maybe(Number("requests", whole=True))),
 )

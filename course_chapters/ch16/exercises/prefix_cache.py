@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch16.exercises.probes import cached
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, ListOf, Maybe
+from course_grader.exercises import Anything, Card, ListOf, Maybe, Worth
 
 SHARING: Mapping[str, str] = {
     "all": "Requests of all tenants share pages; `tenant` makes no difference.",

@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import kept_rows
-from course_grader.exercises.result_schema import Rows, Tensor, TupleOf
+from course_grader.exercises import Card, Rows, Tensor, TupleOf, Worth, kept_rows, pick
 
 CARD = Card(
     title="A KV cache of few bits",

@@ -1,7 +1,5 @@
 from course_chapters.ch16.exercises.probes import repaired
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import Anything, Card, Worth, pick
 
 _POOL = """```python
 def allocate(pool, hits, fresh):

@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth, pick
 
 CARD = Card(
     title="The bill of a model",
@@ -28,13 +25,8 @@ For example, {{gpus}} GPUs at {{usd}} dollars an hour work {{busy}} % of the tim
     ),
     answers=("usd_per_million", "cheapest"),
     allowed="plain Python; the library's costs are switched off.",
-    hides=(
-        "course_lib.operate.serving.cost:usd_per_million",
-        "course_lib.operate.serving.cost:lifetime_flops",
-        "course_lib.operate.serving.cost:cheapest_model",
-    ),
+    hides=("course_lib.operate.serving.cost:usd_per_million, lifetime_flops, cheapest_model",),
     params={"gpus": 2, "usd": 2.5, "busy": 40},
     vary=pick(gpus=(1, 4, 8), usd=(2.0, 3.0, 4.0), busy=(20, 30, 60)),
-    probe=rows,
     returns=Rows(Number("dollars"), Number("an index", whole=True)),
 )

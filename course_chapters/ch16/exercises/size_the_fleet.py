@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Maybe, Number, Rows
+from course_grader.exercises import Card, ListOf, Maybe, Number, Rows, Worth, pick
 
 CARD = Card(
     title="How many replicas?",
@@ -32,7 +29,6 @@ A first fleet serves {{rate}} requests per second with replies of {{answer}} tok
     allowed="`math` and plain Python; the library's queues are switched off.",
     params={"rate": 40, "answer": 257},
     vary=pick(rate=(25, 30, 50, 60), answer=(129, 385, 513)),
-    probe=rows,
     returns=Rows(
         Number("sequences", whole=True), Maybe(Number("replicas", whole=True)), ListOf(Number("rows", whole=True))
     ),

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch16.exercises.probes import speculated
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, Number, Rows
+from course_grader.exercises import Anything, Card, Number, Rows, Worth
 
 DRAFTS: Mapping[str, str] = {
     "sampled": "`draft[i]` are the draft model's probabilities, from which `guesses[i]` was drawn.",

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 SENDS: Mapping[str, str] = {
     "overlaps": "A cache is sent while the next prompt is computed, so the longer of the two sets the pace.",
@@ -38,6 +36,5 @@ Write two functions:
     params={"sends": "overlaps", "means": SENDS["overlaps"]},
     vary=lambda draw: {"sends": "waits", "means": SENDS["waits"]},
     structural="sends",
-    probe=rows,
     returns=Rows(Number("requests per second"), Number("GPUs", whole=True)),
 )

@@ -1,8 +1,7 @@
 from collections.abc import Mapping
 
 from course_chapters.ch17.exercises.probes import step_twice
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, PerRank
+from course_grader.exercises import Anything, Card, PerRank, Worth
 
 WEIGHTS: Mapping[str, str] = {
     "batches": "the mean, over all ranks and batches, of each **batch's** mean loss. Every batch counts the same, "

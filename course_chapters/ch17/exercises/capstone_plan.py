@@ -2,8 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch17.exercises.probes import planned
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything, ListOf
+from course_grader.exercises import Anything, Card, ListOf, Worth
 from course_grader.exercises.snippets import folded
 from course_lib.operate.capstone.task import CHANGES
 
@@ -64,8 +63,7 @@ sequences of {{{{seq}}}} tokens, within {{{{days}}}} days and {{{{usd:usd}}}}, f
     answers=("my_plan", "after_the_change"),
     allowed="everything but the library's searches; `assess` is yours.",
     hides=(
-        "course_lib.operate.capstone.plans:best",
-        "course_lib.operate.capstone.plans:affordable",
+        "course_lib.operate.capstone.plans:best, affordable",
         "course_lib.operate.capstone.reasons:reason",
         "course_lib.operate.capstone.failure_log:weak_part",
         "course_lib.parallel.planner.search:search",

@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import Anything, Card, Worth
 
 QUESTIONS = 12
 

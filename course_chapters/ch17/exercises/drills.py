@@ -1,6 +1,6 @@
 """One-line questions of chapter 17, with other numbers every time."""
 
-from course_grader.exercises.drilling import asking, pick
+from course_grader.exercises import asking, pick
 
 _drill = asking("17")
 _BILLIONS, _GPUS = (7, 8, 13, 34, 70), (8, 16, 32, 64)

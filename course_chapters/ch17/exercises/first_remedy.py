@@ -1,14 +1,9 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Rows, Word
+from course_grader.exercises import Card, Params, Random, Rows, Word, Worth
 
 REMEDIES = ("nothing", "accumulate", "shard the optimizer", "recompute", "shard everything", "split the model")
 
 
-def _vary_job(draw: random.Random) -> Mapping[str, object]:
+def _vary_job(draw: Random) -> Params:
     return {
         "billions": draw.choice((3, 7, 8, 13)),
         "gpus": draw.choice((16, 32, 64)),
@@ -46,6 +41,5 @@ fits. Ignore all other buffers. Example: {{billions}}B parameters on {{gpus}} GP
     params={"billions": 7, "gpus": 64, "sequences": 8},
     vary=_vary_job,
     needs=("02", "05", "08"),
-    probe=rows,
     returns=Rows(Word(REMEDIES)),
 )

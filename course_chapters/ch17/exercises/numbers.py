@@ -71,9 +71,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "all_years": lambda: duration_text(_least_days() * DAY),
     "days": lambda: f"{COURSE.days:g} days",
     "usd": lambda: usd_text(COURSE.usd),
-    "card": lambda: bytes_text(float(facts.device(COURSE.hardware().device).memory)),
     "reserve": lambda: percent_text(RESERVE),
-    "room": lambda: bytes_text(quickest().room),
     "state": lambda: bytes_text(_state()),
     "state_each": lambda: f"{STATE_BYTES:g} bytes",
     "state_gpus": lambda: (
@@ -90,7 +88,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "pp_far": lambda: _ratio("PP", "across"),
     "fsdp_times": lambda: number_text(rows()["FSDP"].sent / rows()["DP"].sent),
     "pipeline_times": lambda: number_text(mechanisms.conflict("ZeRO-3", "pipeline").times),
-    "hsdp_times": lambda: number_text(mechanisms.conflict("ZeRO-3", "replicas").times, 2),
     "bytes_factor": lambda: number_text(rows()["TP"].sent / rows()["PP"].sent),
     "lost_gpus": lambda: str(capstone.changed(COURSE, "lost server").gpus),
     "lines": lambda: str(len(rubric.LINES)),
@@ -102,7 +99,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "good_memory": lambda: bytes_text(of("good").memory),
     "good_tp": lambda: percent_text(of("good").parts["tp"] / of("good").seconds, 2),
     "good_usd": lambda: usd_text(round(of("good").usd, -3)),
-    "good_tokens": lambda: f"{COURSE.tokens / of('good').days / DAY:,.0f} tokens per second",
     "broken_memory": lambda: bytes_text(of("broken").memory),
     "broken_claim": lambda: bytes_text(rubric.exemplars()["broken"].claims["memory"]),
     "wasteful_longer": lambda: percent_text(of("wasteful").seconds / of("good").seconds - 1, 2),
@@ -115,7 +111,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "tokens_loss": lambda: _loss(1.0),
     # diagnosis
     "faults": lambda: str(len(diagnosis.FAULTS)),
-    "drawn": lambda: str(len(diagnosis.drawn(0))),
     "reading": lambda: reading(
         "megatron-2021",
         "fsdp-2023",
@@ -129,5 +124,4 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
         "diloco-2023",
     ),
     "next_mamba": lambda: reading("mamba-2023"),
-    "next_rlhf": lambda: reading("instructgpt-2022"),
 }

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, ListOf, Rows
+from course_grader.exercises import Anything, Card, ListOf, Rows, Worth
 
 SHARING: Mapping[str, str] = {
     "in turn": "The axes communicate one after another, so a placement takes the **sum** of what they leave exposed",
@@ -40,10 +38,8 @@ The last axis changes fastest.
     allowed="plain Python and `itertools`; your own `groups` of chapter 13. The library's meshes are switched off.",
     hides=(
         "course_lib.parallel.mesh.layout:strides",
-        "course_lib.parallel.mesh.cost:placements",
-        "course_lib.parallel.mesh.cost:axis_seconds",
-        "course_lib.parallel.mesh.wires:widest",
-        "course_lib.parallel.mesh.wires:crossed",
+        "course_lib.parallel.mesh.cost:placements, axis_seconds",
+        "course_lib.parallel.mesh.wires:widest, crossed",
     ),
     params={"sharing": "in turn", "means": SHARING["in turn"], "server": 8, "rack": 32},
     vary=lambda draw: {
@@ -54,6 +50,5 @@ The last axis changes fastest.
     },
     structural="sharing",
     needs=("03", "13"),
-    probe=rows,
     returns=Rows(ListOf(Anything("an axis"), what="place")),
 )

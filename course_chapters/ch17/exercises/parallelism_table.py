@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import DictOf, Maybe, Number, Rows, Word
+from course_grader.exercises import Card, DictOf, Maybe, Number, Rows, Word, Worth
 
 STRATEGIES = ("dp", "fsdp", "tp", "pp", "cp")
 RESHARD: Mapping[str, str] = {
@@ -44,7 +42,6 @@ or reduce-scatter of S bytes sends (n − 1) / n · S, an all-reduce twice that.
     vary=lambda draw: {"reshard": "kept", "means": RESHARD["kept"]},
     structural="reshard",
     needs=("06", "07", "08", "09", "10", "11"),
-    probe=rows,
     returns=Rows(
         DictOf({name: Number("bytes") for name in STRATEGIES}),
         DictOf({name: Number("bytes") for name in STRATEGIES}),

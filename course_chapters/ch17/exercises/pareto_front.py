@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, ListOf, Rows
+from course_grader.exercises import Anything, Card, ListOf, Rows, Worth
 
 SPEED: Mapping[str, tuple[str, str]] = {
     "seconds": ("`seconds` of a step", "smaller is better in all of them"),
@@ -34,6 +32,5 @@ the names of the runs that no other run dominates.
     vary=lambda draw: {"metric": "speed", "measure": SPEED["speed"][0], "better": SPEED["speed"][1]},
     structural="metric",
     needs=("04",),
-    probe=rows,
     returns=Rows(ListOf(Anything("a name"), what="place")),
 )

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Rows, Word
+from course_grader.exercises import Card, ListOf, Rows, Word, Worth
 from course_grader.exercises.snippets import folded
 
 LINES = ("degrees", "batch", "memory", "deadline", "budget", "claims", "waste", "reasons")
@@ -50,6 +48,5 @@ A number equal to its bound meets it. Lines are independent: a plan may fail sev
     vary=lambda draw: {"billed": "all", "means": BILLED["all"]},
     structural="billed",
     needs=("01", "02", "04", "13", "14"),
-    probe=rows,
     returns=Rows(ListOf(Word(LINES), what="place")),
 )

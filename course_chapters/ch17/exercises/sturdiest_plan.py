@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, Maybe, Rows
+from course_grader.exercises import Anything, Card, Maybe, Rows, Worth
 
 RANKING: Mapping[str, str] = {
     "changes": "the one that survives the **most changes**; of those, the one whose worst ratio is smallest",
@@ -38,6 +36,5 @@ the name of the plan to choose.
     vary=lambda draw: {"ranking": "worst", "means": RANKING["worst"]},
     structural="ranking",
     needs=("13", "14"),
-    probe=rows,
     returns=Rows(Maybe(Anything("a plan's name"))),
 )

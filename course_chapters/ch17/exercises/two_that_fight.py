@@ -1,12 +1,7 @@
-import random
-from collections.abc import Mapping
-
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Params, Random, Rows, Worth
 
 
-def _vary_fight(draw: random.Random) -> Mapping[str, object]:
+def _vary_fight(draw: Random) -> Params:
     return {"billions": draw.choice((8, 13, 34)), "gpus": draw.choice((32, 128)), "micro_batches": draw.choice((4, 16))}
 
 
@@ -52,6 +47,5 @@ Example: {{billions}}B parameters on {{gpus}} GPUs, {{micro_batches}} micro-batc
     params={"billions": 70, "gpus": 64, "micro_batches": 8},
     vary=_vary_fight,
     needs=("02", "05", "08", "09", "13"),
-    probe=rows,
     returns=Rows(Number("seconds"), Number("seconds")),
 )

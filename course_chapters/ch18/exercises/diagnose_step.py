@@ -1,9 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows, TupleOf, Word
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, Number, Rows, TupleOf, Word, Worth
 
 CAUSES: Mapping[str, str] = {
     "compiles": "the host compiles for more than the limit",
@@ -42,9 +39,8 @@ The visible limit is {{{{percent}}}} %. Times that equal a limit do not exceed i
     ),
     answers=("shares", "cause"),
     allowed="plain Python; the library's unions are switched off.",
-    hides=functions("course_lib.cluster.intervals", "union", "outside", "length"),
+    hides=("course_lib.cluster.intervals:union, outside, length",),
     params={"percent": 20},
     vary=lambda draw: {"percent": draw.choice((15, 25))},
-    probe=rows,
     returns=Rows(TupleOf({"idle": Number("a fraction"), "exposed": Number("a fraction")}), Word(tuple(CAUSES))),
 )

@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Anything, ListOf, Number, Rows
+from course_grader.exercises import Anything, Card, ListOf, Number, Rows, Worth
 
 CARD = Card(
     title="Fuse or not",
@@ -37,6 +35,5 @@ The visible chain has {{count}} operations, and its kernels read at most {{most}
     hides=("course_chapters.ch18.fusion:fuse", "course_chapters.ch18.fusion:groups"),
     params={"count": 9, "most": 4},
     vary=lambda draw: {"count": draw.choice((8, 10, 11)), "most": draw.choice((3, 4, 5))},
-    probe=rows,
     returns=Rows(Number("bytes"), ListOf(ListOf(Anything("a name")))),
 )

@@ -3,17 +3,21 @@
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from course_chapters.ch18 import launch_film, plots
-from course_chapters.ch18.exercises import tile_numbers
+from course_chapters.ch18 import attention, launch_film, plots, tile_film
 from course_chapters.ch18.fusion import fuse
 from course_chapters.ch18.kernels import Kernel, limit, record, timeline
 from course_chapters.ch18.published import measured, speedup
 from course_chapters.running_example import lab, opening, reading
-from course_lib.estimate.units import duration_text, number_text, percent_text
+from course_lib.estimate import facts
+from course_lib.estimate.units import bytes_text, duration_text, number_text, percent_text
 
 WIDTH, FEW, MANY = 4096, 256, 8192  # of the layer, and tokens
 WORKED = 5e-6, 2e-6, 3  # s for a launch, s of a kernel, kernels: the example of a queue
-SOURCES = "autoparallel-146 tritonbench-1017 titan-h100-2024 gpt-fast tensordict-1788 nvidia-graph-constraints"
+LONG, HEAD, TILE, BF16 = 32768, 128, 128, 2  # tokens, width of a head, queries of a tile, bytes
+SOURCES = (
+    "autoparallel-146 tritonbench-1017 titan-h100-2024 gpt-fast tensordict-1788 nvidia-graph-constraints "
+    "dao-2022 dao-2023 shah-2024 titan-async-tp"
+)
 
 
 @cache
@@ -37,6 +41,10 @@ def _limited(tokens: int) -> str:
 
 def _seconds(way: str) -> str:
     return duration_text(launch_film.run(way, FEW, WIDTH)[1].seconds)
+
+
+def _of_peak(name: str) -> str:
+    return percent_text(measured(name) / facts.device("H100 SXM").dense_flops, 2)
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
@@ -73,6 +81,20 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # plan
     "plan_eager": lambda: percent_text(plots.mfu("eager", plots.EAGER_LAUNCH), 3),
     "plan_fused": lambda: percent_text(plots.mfu("fused", plots.FUSED_LAUNCH), 3),
-    "reading": lambda: reading(*SOURCES.split(), *tile_numbers.READING),
-    **tile_numbers.NUMBERS,
+    "reading": lambda: reading(*SOURCES.split()),
+    # tiles
+    "film_tokens": lambda: str(tile_film.TOKENS),
+    "long": lambda: f"{LONG:,}",
+    "head": lambda: str(HEAD),
+    "tile": lambda: str(TILE),
+    "long_tiled": lambda: bytes_text(attention.forward_traffic(LONG, HEAD, TILE, TILE, BF16)),
+    "long_unfused": lambda: bytes_text(attention.unfused_traffic(LONG, HEAD, BF16)[0]),
+    "long_scores": lambda: bytes_text(LONG * LONG * BF16),
+    "flash2": lambda: _of_peak("flash 2 on H100"),
+    "flash3": lambda: _of_peak("flash 3 on H100"),
+    # communication under a matmul
+    "tp": lambda: number_text(measured("titan TP"), 3),
+    "async_tp": lambda: number_text(measured("titan async TP"), 3),
+    "async_gain": lambda: number_text(speedup("titan TP", "titan async TP"), 3),
+    "async_gain_fp8": lambda: number_text(speedup("titan TP fp8", "titan async TP fp8"), 3),
 }

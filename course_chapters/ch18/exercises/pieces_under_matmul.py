@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 CARD = Card(
     title="How many pieces?",
@@ -27,10 +25,9 @@ with the shortest time (the fewest, if several are equally fast). Times are in s
     ),
     answers=("seconds", "best_pieces"),
     allowed="Python alone; the library's formula is switched off.",
-    hides=tuple(f"course_chapters.ch18.collective_matmul:{name}" for name in ("pieces_seconds", "fewest_best_pieces")),
+    hides=("course_chapters.ch18.collective_matmul:pieces_seconds, fewest_best_pieces",),
     params={"ranks": 8},
     vary=lambda draw: {"ranks": draw.choice((4, 6, 12, 16))},
     needs=("06", "09"),
-    probe=rows,
     returns=Rows(Number("s"), Number("pieces", whole=True)),
 )

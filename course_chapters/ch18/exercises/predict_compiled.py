@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import PREDICTION
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import PREDICTION, Anything, Card, Worth
 
 RUNS = {  # what was measured -> its two measurements
     "the training of Llama 3.1 8B on 8 H100s, two sequences a GPU": ("titan eager", "titan compiled"),

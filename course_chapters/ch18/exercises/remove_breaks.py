@@ -1,8 +1,6 @@
 from typing import Any
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import unless_open
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import Anything, Card, Worth, unless_open
 
 GIVEN = """def clip(x, limit):
     norm = x.norm()

@@ -2,7 +2,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Number
 
 Named = dict[str, Any]  # tensors
 
@@ -93,5 +93,11 @@ The visible batches have {{rows}} rows.""",
     params={"rows": 3},
     vary=lambda draw: {"rows": draw.choice((2, 4))},
     probe=replays,
-    returns=Anything("a dictionary of tensors for each batch"),
+    returns=DictOf(
+        {
+            "found": ListOf(Anything("a dictionary of tensors")),
+            "given": ListOf(DictOf({}, more=True)),
+            **dict.fromkeys(("captures", "steps"), Number("times", whole=True)),
+        }
+    ),
 )

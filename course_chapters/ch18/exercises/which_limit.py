@@ -1,7 +1,5 @@
 from course_chapters.ch18.published import LIMITS, measured
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows, TupleOf, Word
+from course_grader.exercises import Card, Number, Rows, TupleOf, Word, Worth
 from course_grader.exercises.snippets import CLOSE
 from course_lib.estimate import facts
 
@@ -57,6 +55,5 @@ The first visible case is on one {{{{device}}}} with a launch of {{{{microsecond
         **_host("blocking"),
     },
     structural="host",
-    probe=rows,
     returns=Rows(TupleOf({"seconds": Number("seconds"), "limit": Word(LIMITS)}), Number("tokens", whole=True)),
 )

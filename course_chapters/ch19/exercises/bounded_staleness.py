@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows
+from course_grader.exercises import Card, ListOf, Number, Rows, Worth
 
 COUNTS: Mapping[str, str] = {
     "first": "`first`, the version that generated its first token",
@@ -33,6 +31,5 @@ version. No rollout may be more than `bound` versions old when it is trained on.
     params={"counts": "first", "means": COUNTS["first"]},
     vary=lambda draw: {"counts": "last", "means": COUNTS["last"]},
     structural="counts",
-    probe=rows,
     returns=Rows(Number("rollouts", whole=True), ListOf(Number("place", whole=True), what="rollout")),
 )

@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import PerRank, Tensor
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, PerRank, Tensor, Worth
 
 WAYS = {
     "average": "the **mean** of the ranks' gradients, as DistributedDataParallel does",
@@ -10,7 +8,7 @@ WAYS = {
 CARD = Card(
     title="Which tokens count, and how much",
     text="""Give every position of this rank's packed conversations the weight that its loss needs, so that all ranks
-together learn from the mean over **all tokens that the assistant wrote**. Write `weights(comm, ids, learned)`.
+together learn from the mean over **all tokens with a loss**. Write `weights(comm, ids, learned)`.
 
 - `ids` (rows, room) says which conversation of this rank a position belongs to; −1 is padding. `learned` (rows, room)
   is True where the assistant wrote the token.
@@ -30,9 +28,11 @@ together learn from the mean over **all tokens that the assistant wrote**. Write
     ),
     answers=("weights",),
     allowed="torch and every operation of `comm`.",
-    hides=functions("course_lib.parallel.data.token_weighting", "loss_scale", "totals", "mean_metrics")
-    + functions("course_lib.model.packing", "next_token_targets")
-    + functions("course_chapters.ch19.sft", "pack", "targets_in"),
+    hides=(
+        "course_lib.parallel.data.token_weighting:loss_scale, totals, mean_metrics",
+        "course_lib.model.packing:next_token_targets",
+        "course_chapters.ch19.sft:pack, targets_in",
+    ),
     params={"way": "average", "rule": WAYS["average"], "room": 12},
     vary=lambda draw: {"way": "sum", "rule": WAYS["sum"], "room": draw.choice((10, 14, 16))},
     structural="way",

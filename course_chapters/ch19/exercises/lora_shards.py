@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import ListOf, Number, Rows, Word
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, ListOf, Number, Rows, Word, Worth
 
 CARD = Card(
     title="Thin matrices on many ranks",
@@ -12,12 +9,12 @@ nothing extra.
 
 - `held(out, wide, rank, tp, cut)`: numbers of `[A, B]` on one rank.
 - `partial(cut)`: "a" or "b", the one whose gradient is a sum over the TP ranks.
-- `step_bytes(out, wide, rank, tp, dp, cut)`: bytes that a rank sends for this adapter after the backward pass. First a
-  ring all-reduce over `tp` completes the partial gradient. Then one over `dp` averages all that the rank holds.
-  Gradients have {{width}} bytes per number.
+- `step_bytes(out, wide, rank, tp, dp, cut, width)`: bytes that a rank sends for this adapter after the backward pass.
+  First a ring all-reduce over `tp` completes the partial gradient. Then one over `dp` averages all that the rank holds.
+  Gradients have `width` bytes per number, {{width}} in the first case.
 - `fsdp_share(frozen, trained, gathers)`: bytes of a step under FSDP, over those of full training. `frozen` numbers stay
-  as they are and `trained` ones are added beside them. All have {{width}} bytes per number wherever they travel, and
-  are gathered `gathers` times; trained ones are reduce-scattered once. Full training has the `frozen` numbers alone,
+  as they are and `trained` ones are added beside them. All have the same bytes per number wherever they travel, and are
+  gathered `gathers` times; trained ones are reduce-scattered once. Full training has the `frozen` numbers alone,
   and trains them.""",
     **Worth(points=7, minutes=15, difficulty=3, importance=4),
     kind="more",
@@ -30,9 +27,8 @@ nothing extra.
     ),
     answers=("held", "partial", "step_bytes", "fsdp_share"),
     allowed="plain Python; the library's sums are switched off.",
-    hides=functions("course_chapters.ch19.lora", "fsdp_bytes", "tp_extra_bytes", "adapter_params"),
+    hides=("course_chapters.ch19.lora:fsdp_bytes, tp_extra_bytes, adapter_params",),
     params={"width": 4},
     vary=lambda draw: {"width": draw.choice((2, 8))},
-    probe=rows,
     returns=Rows(ListOf(Number("numbers")), Word(("a", "b")), Number("bytes"), Number("a ratio")),
 )

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows
+from course_grader.exercises import Card, Number, Rows, Worth
 
 SLEEPS: Mapping[str, str] = {
     "stays": "what `state_bytes` counts stays on the GPUs while they generate",
@@ -31,15 +29,10 @@ reference. Write three functions. `models` lists a pair for each, the actor firs
     ),
     answers=("state_bytes", "fewest_gpus", "cache_tokens"),
     allowed="plain Python; the library's estimates are switched off.",
-    hides=(
-        "course_chapters.ch19.post_plan:memory",
-        "course_lib.estimate.memory:zero_bytes",
-        "course_lib.estimate.memory:fewest_devices",
-    ),
+    hides=("course_chapters.ch19.post_plan:memory", "course_lib.estimate.memory:zero_bytes, fewest_devices"),
     params={"state": 18, "sleeps": "stays", "means": SLEEPS["stays"]},
     vary=lambda draw: {"state": draw.choice((10, 12, 16)), "sleeps": "offloaded", "means": SLEEPS["offloaded"]},
     structural="sleeps",
     needs=("02", "08", "16"),
-    probe=rows,
     returns=Rows(Number("bytes"), Number("GPUs", whole=True), Number("tokens", whole=True)),
 )

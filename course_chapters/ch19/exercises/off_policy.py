@@ -1,7 +1,6 @@
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import ListOf, Number, Rows
-from course_grader.exercises.snippets import functions
 
 RULES = {
     "truncated": "The weight is the ratio, and `cap` where the ratio is above `cap`",
@@ -35,7 +34,7 @@ The first case has a cap of {{cap}}.""",
     ),
     answers=("engine_weights", "losses", "clipped"),
     allowed="the standard library; the library's functions are switched off.",
-    hides=functions("course_chapters.ch19.policy", "truncated_weights", "clipped_losses", "ratios", "loss_gradient"),
+    hides=("course_chapters.ch19.policy:truncated_weights, clipped_losses, ratios",),
     params={"above": "truncated", "rule": RULES["truncated"], "cap": 2},
     vary=lambda draw: {"above": "masked", "rule": RULES["masked"], "cap": draw.choice((1.5, 3, 4))},
     structural="above",

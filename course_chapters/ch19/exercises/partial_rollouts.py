@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.probes import rows
-from course_grader.exercises.result_schema import Number, Rows, TupleOf
+from course_grader.exercises import Card, Number, Rows, TupleOf, Worth
 
 TRAINS: Mapping[str, str] = {
     "elsewhere": "The trainer has GPUs of its own: while it trains, these GPUs are idle.",
@@ -16,9 +14,9 @@ will have, and a GPU generates `speed` tokens per second. Write two functions:
 
 - `idle_share(lengths, speed, train)`: the share of the GPUs' time that is idle in a step in which all wait for the
   longest rollout and training then takes `train` seconds. {{means}}
-- `partial_step(lengths, speed, batch)`: now generation stops as soon as `batch` rollouts are complete. Return two
-  numbers: the seconds until then, and the tokens in the unfinished rollouts, which go on after the step with new
-  weights. Of rollouts that end at the same moment, all are complete. `batch` is at most the number of rollouts.
+- `partial_step(lengths, speed, batch)`: now generation stops as soon as `batch` rollouts are complete. Return the
+  seconds until then, and the tokens in the unfinished rollouts, which go on later with new weights. Of rollouts that
+  end at the same moment, all are complete. `batch` is at most the number of rollouts.
 
 Without a rollout no GPU waits: for an empty list return 0, and (0, 0).""",
     **Worth(points=6, minutes=12, difficulty=2, importance=4),
@@ -29,12 +27,11 @@ Without a rollout no GPU waits: for an empty list return 0, and (0, 0).""",
         "tokens then.",
     ),
     answers=("idle_share", "partial_step"),
-    allowed="plain Python; the library's closed forms are switched off.",
-    hides=("course_chapters.ch19.long_tail:idle_of_batch", "course_chapters.ch19.long_tail:simulate_tail"),
+    allowed="plain Python; the library's simulator is switched off.",
+    hides=("course_chapters.ch19.long_tail:simulate_tail",),
     params={"trains": "elsewhere", "means": TRAINS["elsewhere"]},
     vary=lambda draw: {"trains": "here", "means": TRAINS["here"]},
     structural="trains",
-    probe=rows,
     returns=Rows(
         Number("a fraction of one"), TupleOf({"seconds": Number("seconds"), "tokens": Number("tokens", whole=True)})
     ),

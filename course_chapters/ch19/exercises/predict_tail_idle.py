@@ -1,7 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
-from course_grader.exercises.probes import PREDICTION
-from course_grader.exercises.result_schema import Anything
+from course_grader.exercises import PREDICTION, Anything, Card, Worth, pick
 
 CARD = Card(
     title="Prediction: how long do GPUs wait for the longest rollout?",

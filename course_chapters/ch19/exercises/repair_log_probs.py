@@ -1,6 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import Tensor, TupleOf
-from course_grader.exercises.snippets import functions
+from course_grader.exercises import Card, Tensor, TupleOf, Worth
 
 GIVEN = """```python
 def answer_log_probs(logits, tokens, first, length, temperature):
@@ -16,7 +14,7 @@ CARD = Card(
     text=f"""With this code, a trainer's ratios are far from 1 before the first update. Repair it. Each of its bugs was
 in a public trainer: logits at another temperature than the generator's (*huggingface/trl, pull request 3029, 2025*), a
 mask that is one token away from the log probabilities (*modelscope/ms-swift, pull request 8427, 2026*), and logits in
-16 bits where another trainer insists on fp32 (*PrimeIntellect-ai/prime-rl, pull request 679, 2025*).
+16 bits, until the trainer forced fp32 (*PrimeIntellect-ai/prime-rl, pull request 664, 2025*).
 
 {GIVEN}
 
@@ -38,8 +36,7 @@ Shown: temperature {{{{temperature}}}}.""",
     ),
     answers=("answer_log_probs",),
     allowed="torch.",
-    hides=functions("course_chapters.ch19.policy", "token_log_probs")
-    + functions("course_chapters.ch19.adding", "answer_log_probs"),
+    hides=("course_chapters.ch19.policy:token_log_probs", "course_chapters.ch19.adding:answer_log_probs"),
     params={"temperature": 0.6},
     vary=lambda draw: {"temperature": draw.choice((0.5, 0.7, 0.8))},
     returns=TupleOf({"log_probs": Tensor(), "mask": Tensor()}),

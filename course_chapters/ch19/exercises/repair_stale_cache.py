@@ -1,7 +1,10 @@
-from course_chapters.ch19.exercises.systems_probes import repaired_cache
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
+from types import SimpleNamespace
+from typing import Any
+
+from course_grader.exercises import Card, Worth, pick
+from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything
+from course_grader.exercises.values import copied
 
 _SERVER = """```python
 def update_weights(server, weights, version):
@@ -12,6 +15,25 @@ def update_weights(server, weights, version):
 def publish(server, request, beginning, page):
     server.cache[beginning] = page
 ```"""
+
+
+def _servers(answers: Any, case: Any, comm: object = None) -> Any:
+    """[version, weights, cache, users, free pages] of the server after each call; its fields are a row's first
+    argument."""
+
+    def called(index: int, fields: dict[str, Any], *given: Any) -> list[Any]:
+        server = SimpleNamespace(**copied(fields))
+        answers[index](server, *given)
+        return [server.version, server.weights, sorted(server.cache.items()), list(server.users), list(server.free)]
+
+    def update(fields: dict[str, Any], version: int) -> list[Any]:
+        return called(0, fields, f"w{version}", version)
+
+    def publish(fields: dict[str, Any], began: int, beginning: str, page: int) -> list[Any]:
+        return called(1, fields, SimpleNamespace(version=began), beginning, page)
+
+    return rows((update, publish), case)
+
 
 CARD = Card(
     title="New weights, old keys and values",
@@ -46,6 +68,6 @@ prefix cache across `load_weights` (*vllm-project/vllm, issue 9744, 2024*), and 
     params={"pages": 8},
     vary=pick(pages=(7, 9, 10, 11, 12)),
     needs=("16",),
-    probe=repaired_cache,
-    returns=Anything("the server after each operation"),
+    probe=_servers,
+    returns=Anything("the server after each call"),
 )

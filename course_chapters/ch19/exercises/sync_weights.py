@@ -1,6 +1,6 @@
 from collections.abc import Mapping
+from typing import Any
 
-from course_chapters.ch19.exercises.systems_probes import synced
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, PerRank
 
@@ -8,6 +8,17 @@ SERVES: Mapping[str, str] = {
     "in turn": "in turn: of n copies, generator g gets its part from copy g mod n",
     "in blocks": "in blocks: of n copies, generator g of G gets its part from copy g · n // G",
 }
+
+
+def _synced(answer: Any, case: Any, comm: Any = None) -> Any:
+    """What a rank returns, "x"; and whether it changed its arguments, "touched"."""
+    import torch
+
+    rows, columns, shard = case.args
+    before, mine, theirs = shard.clone(), list(rows), list(columns)
+    got = answer(comm, shard, mine, theirs)
+    return {"x": got, "touched": mine != rows or theirs != columns or not torch.equal(before, shard)}
+
 
 CARD = Card(
     title="Rows for the trainer, columns for the generator",
@@ -18,11 +29,11 @@ CARD = Card(
 - The ranks after them are the generator's: generator g is rank T + g and needs all rows of columns `columns[g] =
   (start, stop)`. Its `shard` has no rows, and the dtype and the columns of the matrix.
 - A trainer rank returns its `shard`, a generator rank its part: (all rows, its columns), in the dtype of `shard`.
-- Two trainer ranks hold either the same rows, as copies of each other, or different ones. Row ranges come in any order
-  and may be empty; columns of generators may be equal or overlap.
+- Two trainer ranks hold the same rows, as copies of each other, or different ones. Row ranges come in any order and may
+  be empty; columns of generators may overlap.
 - Copies, counted by rank, share the work {{means}}.
 
-Budget: a trainer rank sends each generator rank only the numbers that it needs, and generator ranks send nothing.""",
+Budget: a generator rank receives each number that it needs once, and sends nothing.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
         "Which numbers does trainer rank r hold that generator g needs? Who else holds them?",
@@ -43,6 +54,6 @@ Budget: a trainer rank sends each generator rank only the numbers that it needs,
     },
     structural="serves",
     needs=("08", "09"),
-    probe=synced,
+    probe=_synced,
     returns=PerRank(DictOf({"x": Anything("a tensor"), "touched": Anything()})),
 )

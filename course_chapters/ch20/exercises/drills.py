@@ -1,6 +1,6 @@
 """One-line questions of chapter 20, with other numbers every time."""
 
-from course_grader.exercises.drilling import asking
+from course_grader.exercises import asking
 
 _drill = asking("20")
 

@@ -3,7 +3,6 @@ from collections.abc import Mapping
 from course_chapters.ch20.exercises.probes import rows_or_error
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, Rows
-from course_grader.exercises.snippets import functions
 
 RULES: Mapping[str, str] = {
     "spare": "it ends by the reservation, or it fits into the *spare* GPUs",
@@ -37,7 +36,7 @@ The first case has {{gpus}} GPUs.""",
     ),
     answers=("start_now",),
     allowed="the standard library; the library's queue is switched off.",
-    hides=functions("course_chapters.ch20.queue_simulator", "simulate_queue", "place"),
+    hides=("course_chapters.ch20.queue_simulator:simulate_queue, place",),
     params={"rule": RULES["spare"], "backfill": "spare", "gpus": 64},
     vary=lambda draw: {"rule": RULES["short"], "backfill": "short", "gpus": draw.choice((32, 40, 48, 72, 80, 96))},
     structural="backfill",

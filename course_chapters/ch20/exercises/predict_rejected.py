@@ -1,5 +1,4 @@
-from course_grader.exercises import Card, Worth
-from course_grader.exercises.drilling import pick
+from course_grader.exercises import Card, Worth, pick
 from course_grader.exercises.probes import PREDICTION
 from course_grader.exercises.result_schema import Anything
 

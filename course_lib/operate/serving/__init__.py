@@ -30,7 +30,7 @@ __getattr__, __dir__, __all__ = on_first_use(
         "queues": ("erlang_c", "md1_wait", "mg1_wait", "mm1_wait", "mmc_wait", "mmc_wait_quantile", "servers_needed"),
         "requests": ("Request", "poisson_requests"),
         "simulator": ("SCHEDULERS", "simulate"),
-        "speculative": ("acceptance", "expected_tokens", "speedup", "verify"),
+        "speculative": ("expected_tokens", "speedup", "verify"),
         "speed": (
             "Deployment",
             "Sustained",

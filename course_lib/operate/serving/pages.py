@@ -39,16 +39,6 @@ class PagePool:
         """Pages that no sequence uses."""
         return len(self.free)
 
-    @property
-    def wasted_slots(self) -> int:
-        """Slots of pages in use that hold no token of any sequence; a shared page counts once."""
-        filled: dict[int, int] = {}
-        for one in self.sequences.values():
-            for place, page in enumerate(one.table):
-                here = min(self.page_size, one.tokens - place * self.page_size)
-                filled[page] = max(filled.get(page, 0), here)
-        return sum(self.page_size - here for here in filled.values())
-
     def table(self, sequence: Hashable) -> tuple[int, ...]:
         """The sequence's pages in the order of its tokens."""
         return tuple(self._of(sequence).table)

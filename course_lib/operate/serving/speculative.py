@@ -54,12 +54,6 @@ def verify(drafted: Sequence[int], draft: object, target: object, rng: np.random
     return [*kept, int(rng.choice(p.shape[-1], p=p[-1] / p[-1].sum()))]
 
 
-def acceptance(draft: object, target: object) -> float | np.ndarray:
-    """The probability that a drafted token is accepted: Σ min(p, q), which is 1 minus the total variation distance."""
-    found = np.minimum(_distribution("draft", draft), _distribution("target", target)).sum(-1)
-    return float(found) if np.ndim(found) == 0 else found
-
-
 def expected_tokens(rate: float, drafted: int) -> float:
     """Tokens per pass of the large model: (1 − α^(γ+1)) / (1 − α) for an acceptance rate α that is the same
     everywhere."""

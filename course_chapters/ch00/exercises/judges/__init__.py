@@ -1,0 +1,2 @@
+IMPORTS = """import torch
+from course_lib import params"""

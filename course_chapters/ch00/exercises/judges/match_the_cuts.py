@@ -2,8 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch00.exercises.match_the_cuts import PROPERTIES
-from course_grader.judging import Fault, Judging, Params, Worked, describe, verdict
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, verdict
 
 right = Worked("match-the-cuts")  # with the letters of the public form
 _THINK = {  # a question for a wrong communication
@@ -18,7 +17,6 @@ _THINK = {  # a question for a wrong communication
 
 
 def rows(params: Params) -> dict[str, tuple[str, str]]:
-    """The right rows, with the letters of this variant."""
     by_text = {line[8:]: line[4] for line in params["options"].splitlines()}
     return {cut: (by_text[PROPERTIES["ABCDEF".index(letter)]], said) for cut, (letter, said) in right().items()}
 
@@ -80,12 +78,9 @@ query. Experts receive the tokens that chose them.""",
 )
 
 ANSWERS = r'''from collections import OrderedDict
-
-
 # %% right: worked
 def matches():
     """Six rows: strategy -> (letter of its property, how the ranks communicate)."""
-    ### BEGIN SOLUTION
     return {
         "data": ("C", "all_reduce"),
         "sharded": ("B", "all_gather + reduce_scatter"),
@@ -94,21 +89,15 @@ def matches():
         "context": ("F", "ring"),
         "expert": ("D", "all_to_all"),
     }
-    ### END SOLUTION
-
 # %% right: two lists zipped, in small letters and without spaces  from: worked
 def matches():
     says = ("all_reduce", "all_gather+reduce_scatter", "all_reduce", "send_recv", "ring", "all_to_all")
     return {cut: [letter, say] for cut, letter, say in zip(
         ("data", "sharded", "tensor", "pipeline", "context", "expert"), "cbeafd", says)}
-
 # %% right: an ordered dictionary
 # ~ return { ==> return OrderedDict({
 # ~ } ==> })
 # %% right: any variant
-# - def matches():
-# + from course_lib import params
-# + def matches():
 # ~ return { ==> rows = {
 #       }
 # +     options = params("match-the-cuts").options

@@ -2,8 +2,7 @@ from typing import Any
 
 from course_chapters import course
 from course_chapters.ch00.exercises.numbers import ROUTES
-from course_grader.judging import Fault, Judging, Params, describe, lost, verdict
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, describe, lost, verdict
 
 COUNT = len(ROUTES)
 
@@ -57,16 +56,10 @@ restarts from step 0 had no checkpoint (14).""",
 ANSWERS = r'''# %% right: worked
 def open_first():
     """Six chapter numbers, one for each symptom, in order."""
-    ### BEGIN SOLUTION
     return [2, 8, 5, 10, 6, 14]
-    ### END SOLUTION
-
 # %% right: texts in a tuple
 # ~ [2, 8, 5, 10, 6, 14] ==> "02", "08", "05", "10", "06", "14"
 # %% right: any variant
-# - def open_first():
-# + from course_lib import params
-# + def open_first():
 # -     return [2, 8, 5, 10, 6, 14]
 # +     said = ("first optimizer step", "same optimizer state", "became NaN", "split between its layers", "hang",
 # ~~ "started again")

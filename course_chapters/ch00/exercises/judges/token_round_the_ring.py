@@ -5,12 +5,10 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch00.exercises.judges.shared import ADVERSARIES
-from course_grader.judging import Fault, Judging, Params, oracle
-from course_grader.judging.cases import hidden, ranks_text, shown, under
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, hidden, oracle, ranks_text, shown, under
 from course_grader.judging.ranks import PerRank, over_ranks, tensors
 from course_grader.judging.tensors import coin_of, nbytes, same
 from course_grader.judging.traffic import off_the_ring, sent_again, too_few_bytes
-from course_grader.records import Case, Outcome
 
 
 def _stamps(
@@ -42,7 +40,6 @@ def _visited(rank: int, ranks: int, step: int) -> list[int]:
 
 
 def token_at(given: Sequence[Tensor], rank: int, step: int) -> Tensor:
-    """The token that `rank` returns."""
     return torch.stack([given[each] for each in _visited(rank, len(given), step)]).sum(0).to(given[0].dtype)
 
 
@@ -116,13 +113,9 @@ direction.""",
     pytorch="In NCCL's ring all-reduce every rank starts at once, each with a different part; chapter 06 builds it.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def pass_token(comm, token):
     """The token as this rank sent it on; on rank 0, as it came back."""
-    ### BEGIN SOLUTION
     if comm.size == 1:
         return token
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
@@ -135,8 +128,6 @@ def pass_token(comm, token):
     seen += token
     comm.send(seen, after)
     return seen
-    ### END SOLUTION
-
 # %% right: only the stamps so far travel
 # ~ comm.send(token, after) ==> comm.send(token[:1].clone(), after)
 # -     comm.recv(seen, before)
@@ -159,7 +150,6 @@ def pass_token(comm, token):
 # ~ comm.send(seen, after) ==> comm.isend(seen, after).wait()
 # %% right: any variant
 # - def pass_token(comm, token):
-# + from course_lib import params
 # + step = params("token-round-the-ring").direction
 # + def pass_token(comm, token):
 # ~ (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
@@ -202,18 +192,14 @@ def pass_token(comm, token):
         work.wait()
     return sum(seen.values(), token.clone())
 # %% wrong: a message of its own before each token => cost sent-again
-# -         comm.send(token, after)
-# -         comm.recv(seen, before)
+#       if comm.rank == 0:  # one rank has to start
 # +         comm.send(torch.ones(1), after)
-# +         comm.send(token, after)
+#           comm.send(token, after)
 # +         comm.recv(torch.ones(1), before)
-# +         comm.recv(seen, before)
-# -     comm.recv(seen, before)
+#           return seen
 # +     comm.recv(torch.ones(1), before)
-# +     comm.recv(seen, before)
-# -     comm.send(seen, after)
+#       seen += token
 # +     comm.send(torch.ones(1), after)
-# +     comm.send(seen, after)
 # %% wrong: the token in two halves => cost sent-again
 # -         comm.send(token, after)
 # -         comm.recv(seen, before)
@@ -221,8 +207,7 @@ def pass_token(comm, token):
 # +             [to(half, after if to == comm.send else before) for half in tensor.tensor_split(2)]
 # -     comm.recv(seen, before)
 # +     [comm.recv(half, before) for half in seen.tensor_split(2)]
-# -     comm.send(seen, after)
-# +     [comm.send(half, after) for half in seen.tensor_split(2)]
+# ~ comm.send(seen, after) ==> [comm.send(half, after) for half in seen.tensor_split(2)]
 # %% wrong: stamps after it has begun to send => protocol raised
 # -     comm.send(seen, after)
 # +     sent = seen.clone()
@@ -237,8 +222,7 @@ def pass_token(comm, token):
 # ~ (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
 # ~~ ==> {0: (1, 4), 1: (2, 0), 2: (3, 1), 3: (4, 2), 4: (0, 3)}[comm.rank]
 # %% wrong: stamps in 32 bits, half of what came => cost too-few-bytes
-# - def pass_token(comm, token):
-# + def pass_token(comm, token):
+#   def pass_token(comm, token):
 # +     return pass_on(comm, token.int()).to(token.dtype)
 # + def pass_on(comm, token):
 # %% wrong: every rank reports to rank 0 besides => cost told-everyone

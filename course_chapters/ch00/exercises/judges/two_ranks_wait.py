@@ -1,20 +1,16 @@
-import random
 from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch00.exercises.judges.shared import ADVERSARIES
-from course_grader.judging import Fault, Judging, Params, oracle
-from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, hidden, oracle, shown, under
 from course_grader.judging.ranks import STREAM, PerRank, over_ranks, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes, same
 from course_grader.judging.traffic import sent_again, too_few_bytes
-from course_grader.records import Case, Outcome
 
 
 def partner_of(pairing: str, rank: int, ranks: int) -> int:
-    """The rank that `rank` is paired with."""
     if pairing == "mirrored":
         return ranks - 1 - rank
     return (rank + ranks // 2) % ranks if pairing == "halves" else rank ^ 1
@@ -33,7 +29,7 @@ def _tensors(coin: torch.Generator) -> Mapping[str, Callable[[], Tensor]]:
     }
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def floats(ranks: int = 2) -> PerRank:
@@ -109,15 +105,10 @@ tensor before `wait()`.""",
     "`ncclGroupStart … ncclGroupEnd`, which is what the thread NVIDIA/nccl #479 recommends.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib.cluster import P2POp
-
-
+ANSWERS = r'''from course_lib.cluster import P2POp
 # %% right: worked
 def exchange(comm, x):
     """The partner's tensor, of the shape and dtype of `x`. Budget: each rank sends `x` once."""
-    ### BEGIN SOLUTION
     partner = comm.rank ^ 1
     theirs = torch.empty_like(x)
     if comm.rank < partner:  # the lower rank sends first, the other receives first
@@ -127,8 +118,6 @@ def exchange(comm, x):
         comm.recv(theirs, partner)
         comm.send(x, partner)
     return theirs
-    ### END SOLUTION
-
 # %% right: both halves in one batch  from: worked
 def exchange(comm, x):
     partner, theirs = comm.rank ^ 1, torch.empty_like(x)
@@ -136,8 +125,6 @@ def exchange(comm, x):
     for work in comm.batch_isend_irecv(halves):
         work.wait()
     return theirs
-
-
 # %% right: one batch, looked at until it is over, into numpy's memory where there is such a type  from: both halves in
 # ~~ one batch
 # ~ comm.irecv, theirs, ==> comm.irecv, theirs if x.dtype == torch.bfloat16 else theirs.numpy(),
@@ -157,11 +144,8 @@ def exchange(comm, x):
             else:
                 comm.recv(theirs[piece], src=partner)
     return theirs.reshape(x.shape)
-
-
 # %% right: an object that is called, the higher rank posts its receive early
-# - def exchange(comm, x):
-# + def trade(comm, x):
+# ~ exchange ==> trade
 #       else:
 # -         comm.recv(theirs, partner)
 # +         comm.irecv(theirs, src=partner).wait()
@@ -171,13 +155,9 @@ def exchange(comm, x):
 # +         return trade(comm, x)
 # + exchange = Exchange()
 # %% right: any variant
-# - def exchange(comm, x):
-# + from course_lib import params
-# + pairing = params("two-ranks-wait").pairing
-# + def exchange(comm, x):
 # -     partner = comm.rank ^ 1
 # +     mirrored, half = comm.size - 1 - comm.rank, (comm.rank + comm.size // 2) % comm.size
-# +     partner = {"neighbors": comm.rank ^ 1, "mirrored": mirrored, "halves": half}[pairing]
+# +     partner = {"neighbors": comm.rank ^ 1, "mirrored": mirrored, "halves": half}[params("two-ranks-wait").pairing]
 # %% wrong: the function as it was found, which relies on a buffer => protocol deadlock
 # ~ if comm.rank < partner: ==> if True:
 # %% wrong: both receive first => protocol deadlock
@@ -192,8 +172,6 @@ def exchange(comm, x):
     comm.recv(theirs, partner)
     work.wait()
     return theirs
-
-
 # %% half: the same is worth all but that one share => 4.75  from: starts to send, then receives: a hang where a pair's
 # ~~ operations keep their order
 # %% wrong: receives into the tensor that is still under way => values raised  from: starts to send, then receives: a
@@ -226,8 +204,6 @@ def exchange(comm, x):
     for work in works:
         work.wait()
     return seen[comm.rank ^ 1]
-
-
 # %% wrong: sends everything twice to be safe => cost sent-again  from: in two pieces, flat, the odd rank first
 # ~ (slice(0, cut), slice(cut, None)) ==> (slice(None), slice(None))
 # %% wrong: says first how long it will be => cost sent-again  from: both halves in one batch
@@ -243,8 +219,7 @@ def exchange(comm, x):
 # %% wrong: adds both and takes its own away => values rounded
 # ~ return theirs ==> return theirs + 1000 * x - 1000 * x
 # %% wrong: halves the bytes on the way => values rounded
-# - def exchange(comm, x):
-# + def exchange(comm, x):
+#   def exchange(comm, x):
 # +     return trade(comm, x.half() if x.dtype == torch.float32 else x).to(x.dtype)
 # + def trade(comm, x):
 # %% wrong: knows only two ranks => generality raised

@@ -21,16 +21,11 @@ JUDGING = audit(
     "as useless as one who faults nothing.",
 )
 
-ANSWERS = r'''from course_lib.estimate import compute, facts
-from course_chapters.ch01.exercises.numbers import H100 as h100
-from course_chapters.running_example import PARAMS, TOKENS
-from course_lib.estimate.units import DAY, EFLOP, TFLOP, YEAR
-
-
+ANSWERS = r'''from course_chapters.running_example import PARAMS, TOKENS
+from course_lib.estimate.units import EFLOP
 # %% right: worked
 def audit_steps() -> dict[str, tuple[float, str, str]]:
     """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
-    ### BEGIN SOLUTION
     run, peak = compute.train_seconds, h100.dense_flops
     gpt3, llama = facts.run("GPT-3 175B"), facts.run("Llama 3.1 405B")
     years = run(PARAMS, TOKENS, 1000 * TFLOP, mfu=0.4) / YEAR
@@ -42,8 +37,6 @@ def audit_steps() -> dict[str, tuple[float, str, str]]:
         "gpt3-5-years": (run(gpt3.params, gpt3.tokens, peak) / YEAR, "wrong", "dense or sparse"),
         "cluster-24-eflops": (24_576 * peak / EFLOP, "right", "as printed"),
     }
-    ### END SOLUTION
-
 # %% right: rounded, words in capitals, one entry more
 # ~ (years, "right", "as printed") ==> (499, "Right", "As printed")
 # ~ run(gpt3.params, gpt3.tokens, peak) / YEAR, "wrong", "dense or sparse" ==> 10.1, "Wrong", "Dense or sparse"

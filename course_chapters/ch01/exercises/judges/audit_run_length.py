@@ -20,15 +20,9 @@ JUDGING = audit(
     "wastes more than half. The other three are right as printed.",
 )
 
-ANSWERS = r'''from course_lib.estimate import compute, facts
-from course_chapters.ch01.exercises.numbers import H100 as h100
-from course_lib.estimate.units import DAY, HOUR, YEAR
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def audit_run() -> dict[str, tuple[float, str, str]]:
     """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
-    ### BEGIN SOLUTION
     llama, peak = facts.run("Llama 3.1 405B"), h100.dense_flops
     by_flops = compute.train_seconds(llama.params, llama.tokens, peak, llama.mfu, llama.devices) / DAY
     by_hours = llama.device_hours / llama.devices * HOUR / DAY
@@ -40,8 +34,6 @@ def audit_run() -> dict[str, tuple[float, str, str]]:
         "seven-b-1966-days": (compute.train_seconds(7e9, 2e12, peak, mfu=0.5) / DAY, "right", "as printed"),
         "waste-3-million": ((1 - 0.35 / 0.5) * 10, "right", "as printed"),
     }
-    ### END SOLUTION
-
 # %% right: from the printed FLOPs, rounded
 # ~ compute.train_seconds(llama.params, llama.tokens, peak, llama.mfu, llama.devices) / DAY
 # ~~ ==> 3.8e25 / (16_384 * peak * 0.41) / DAY

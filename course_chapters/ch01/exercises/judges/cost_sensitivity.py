@@ -1,10 +1,5 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import Column, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, shown, table
 from course_grader.judging.random_inputs import draw_rows, logarithmic, one_apart, plain, rounded, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import money_text, number_text
 
 right = Worked("cost-sensitivity")
@@ -14,7 +9,7 @@ def _point_words(p: float, d: float, f: float, c: float, u: float) -> str:
     return f"{number_text(p)} parameters, {number_text(d)} tokens, {money_text(c)}/h, {100 * u:g} % MFU"
 
 
-def _point_cases(params: Params, rng: random.Random) -> list[Case]:
+def _point_cases(params: Params, rng: Random) -> list[Case]:
     run = tuple(params[name] for name in ("params", "tokens", "flops", "usd_per_hour", "mfu"))
     peaks = (312e12, 989e12, 2250e12)
     work = logarithmic(1e8, 1e12), logarithmic(1e10, 3e13)
@@ -32,31 +27,24 @@ def _point_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:saved": 0.4, "generality:saved": 0.6},
     cases=_point_cases,
-    verdicts=table(Column(part="saved", unit="US dollars", want=right, words=_point_words)),
+    verdicts=table(Column("saved", "US dollars", words=_point_words), right=right),
     why="Cost scales as 1/MFU and the number of GPUs cancels: half the GPUs for twice as long are the same GPU-hours. "
     "The slope is cost/MFU per unit, so a point is worth most where the MFU is low. One per cent more MFU always "
     "saves one per cent of the cost (elasticity −1). A whole point saves a little less than the slope says, "
     "because the curve flattens.",
 )
 
-ANSWERS = r'''from course_lib.estimate import compute; from course_lib import params
-from course_lib.estimate.units import HOUR
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 asked = params("cost-sensitivity").asked  # leave as is: "point" or "slope": which of the two your variant asks for
 
 
 def cost_per_mfu_point(params: float, tokens: float, gpu_flops: float, usd_per_hour: float, mfu: float) -> float:
     """US dollars that one percentage point of MFU saves."""
 
-    ### BEGIN SOLUTION
     def cost(reached: float) -> float:
         return 6 * params * tokens / (gpu_flops * reached) / HOUR * usd_per_hour
 
     return cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100
-    ### END SOLUTION
-
 # %% right: closed form
 # ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100
 # ~~ ==> cost(mfu) * 0.01 / (mfu + 0.01 if asked == "point" else mfu)

@@ -2,11 +2,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, verdict
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.per_row import gpus_text
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, gpus_text, verdict
 from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text, number_text
 
@@ -18,7 +15,6 @@ right = Worked("first-wall")
 
 
 def job_words(job: Job) -> str:
-    """A job in a few words, enough to identify it."""
     return (
         f"{number_text(job['params'])} parameters on {gpus_text(job['gpus'])} of {bytes_text(job['gpu_memory'])}"
         f"{', sharded' if job['sharded'] else ''}, {number_text(job['tokens'])} tokens"
@@ -174,7 +170,6 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 def _fault(place: slice, jobs: Sequence[Job], got: Sequence[Any], want: Sequence[Any]) -> Fault | None:
-    """What is wrong with the wall, or with fix and GPUs."""
     wrong = [at for at, each in enumerate(want) if got[at][place] != each[place]]
     if not wrong:
         return None
@@ -199,19 +194,13 @@ JUDGING = Judging(
     "model omits what a step can hide and what sharding costs in traffic; chapters 06 to 13 add both.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 per_param = params("first-wall").bytes_per_param  # leave as is: bytes of state, of your variant
 
 
 def first_wall(job: dict) -> tuple[str, str, int]:
     """The heaviest wall ("none" without one), the cheapest fix that leaves no wall, and the GPUs after it."""
 
-    ### BEGIN SOLUTION
     def loads(job: dict) -> dict[str, float]:
         state = per_param * job["params"] / (job["gpus"] if job["sharded"] else 1)
         needed = 6 * job["params"] / (job["gpus"] * job["dense_flops"] * job["mfu"])  # seconds per token
@@ -229,8 +218,6 @@ def first_wall(job: dict) -> tuple[str, str, int]:
             return wall, fix, job["gpus"]
     alone = max(loads({**sharded, "gpus": 1}).values())  # sharded, every load falls as 1/GPUs
     return wall, "more GPUs", max(job["gpus"], math.ceil(alone * (1 - 1e-12)))
-    ### END SOLUTION
-
 # %% right: counts up
 # -     alone = max(loads({**sharded, "gpus": 1}).values())  # sharded, every load falls as 1/GPUs
 # -     return wall, "more GPUs", max(job["gpus"], math.ceil(alone * (1 - 1e-12)))
@@ -239,13 +226,12 @@ def first_wall(job: dict) -> tuple[str, str, int]:
 # +         gpus += 1
 # +     return wall, "more GPUs", gpus
 # %% right: in another order, lists, the wall that is not there as None
-# ~ per_param * job["params"] / (job["gpus"] if job["sharded"] else 1)
-# ~~ ==> job["params"] / (job["gpus"] if job["sharded"] else 1) * per_param
-# ~ 6 * job["params"] / (job["gpus"] * job["dense_flops"] * job["mfu"])
-# ~~ ==> 6 * job["params"] / job["gpus"] / job["dense_flops"] / job["mfu"]
-# ~ job["gpu_memory"] * (1 - job["reserve"]) ==> job["gpu_memory"] - job["reserve"] * job["gpu_memory"]
+# ~ per_param * job["params"] / (job["gpus"] if job["sharded"] else 1) ==> job["params"] / (job["gpus"] if
+# ~~ job["sharded"] else 1) * per_param
+# ~ (job["gpus"] * job["dense_flops"] * job["mfu"]) ==> job["gpus"] / job["dense_flops"] / job["mfu"]
+# ~ * (1 - job["reserve"]) ==> - job["reserve"] * job["gpu_memory"]
 # ~ else "none" ==> else None
-# ~ return wall, fix, job["gpus"] ==> return [wall, fix, job["gpus"]]
+# ~ wall, fix, job["gpus"] ==> [wall, fix, job["gpus"]]
 # %% wrong: sparse peak => values
 # > This uses the sparse peak; training is dense.
 # ~ dense_flops ==> sparse_flops

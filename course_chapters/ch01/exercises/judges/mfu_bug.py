@@ -1,16 +1,11 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import Column, gpus_text, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, gpus_text, shown, table
 from course_grader.judging.random_inputs import draw_rows, logarithmic, one_apart, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import HOUR, number_text
 
 right = Worked("mfu-bug")
 
 
-def _bug_cases(params: Params, rng: random.Random) -> list[Case]:
+def _bug_cases(params: Params, rng: Random) -> list[Case]:
     names = ("params", "sequence", "batch", "steps")
     run = (*(params[name] for name in names), params["hours"] * HOUR, params["gpus"], params["flops"])
     others = draw_rows(
@@ -39,12 +34,12 @@ JUDGING = Judging(
     cases=_bug_cases,
     verdicts=table(
         Column(
-            part="mfu",
-            unit="(a fraction of one)",
-            want=right,
+            "mfu",
+            "(a fraction of one)",
             words=lambda p, s, b, k, t, n, f: f"{number_text(p)} parameters, batch {b}, {gpus_text(n)}",
             hint="The FLOPs of which GPUs, over the peak of which GPUs?",
-        )
+        ),
+        right=right,
     ),
     why="A utilization compares what was done with what the same hardware could have done. The published calculation "
     "divided the tokens of all GPUs by the peak of one, so its result was too large by the number of GPUs. Tokens "
@@ -53,10 +48,7 @@ JUDGING = Judging(
     pytorch="torchtitan divides tokens per second *per device* by the peak of one device; check which one a log means.",
 )
 
-ANSWERS = r'''from course_lib.estimate import compute; from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 scope = params("mfu-bug").scope  # leave as is: "all" or "each": whose sequences `batch` counts in your variant
 
 
@@ -64,12 +56,9 @@ def mfu_fixed(
     params: float, sequence: int, batch: int, steps: int, seconds: float, gpus: int, gpu_flops: float
 ) -> float:
     """MFU of the whole run, as a fraction of one."""
-    ### BEGIN SOLUTION
     sequences = batch if scope == "all" else batch * gpus  # of all GPUs, and so must the peak be
     tokens = sequence * sequences * steps
     return 6 * params * tokens / seconds / (gpus * gpu_flops)
-    ### END SOLUTION
-
 # %% right: one GPU's share of the tokens
 # ~ batch if scope == "all" else batch * gpus ==> batch / gpus if scope == "all" else batch
 # ~ seconds / (gpus * gpu_flops) ==> seconds / gpu_flops

@@ -1,13 +1,10 @@
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from course_grader.exercises.result_schema import DictOf, Maybe, Number, TupleOf
-from course_grader.judging import Judging, Params, Worked, lost
-from course_grader.judging.per_row import Column, table
+from course_grader.judging import Case, Column, Judging, Outcome, Params, Random, Verdict, Worked, lost, table
 from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
-from course_grader.records import Case, Outcome, Verdict
 
 _PAIR = TupleOf({"lost": Maybe(Number("US dollars")), "more": Maybe(Number())})
 right = Worked("mfu-waste")
@@ -23,12 +20,12 @@ def _money_words(spent: float, price: float, mfu: float, name: str, baseline: fl
 
 
 _COLUMNS = (
-    Column(part="lost", unit="US dollars", words=_money_words, want=_want(0)),
-    Column(part="more", unit="(a fraction of one)", words=_money_words, want=_want(1)),
+    Column("lost", "US dollars", words=_money_words, want=_want(0)),
+    Column("more", "(a fraction of one)", words=_money_words, want=_want(1)),
 )
 
 
-def _waste_cases(params: Params, rng: random.Random) -> list[Case]:
+def _waste_cases(params: Params, rng: Random) -> list[Case]:
     named = {"whole peak": 1.0, "achievable": params["achievable"], "promised": params["typical"]}
     in_dollars = params["spent_in"] == "dollars"
     others = []
@@ -82,21 +79,15 @@ JUDGING = Judging(
     "and the peak.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 spent_in = params("mfu-waste").spent_in  # leave as is: "dollars" or "GPU-hours": what `spent` counts in your variant
 
 
 def money_lost(spent: float, usd_per_hour: float, mfu: float, baselines: dict) -> dict:
     """For each baseline: (US dollars lost on the same work, extra work for the same money as a fraction)."""
-    ### BEGIN SOLUTION
     usd = spent if spent_in == "dollars" else spent * usd_per_hour
     better = {name: max(mfu, baseline) for name, baseline in baselines.items()}
     return {name: (usd * (1 - mfu / reach), reach / mfu - 1) for name, reach in better.items()}
-    ### END SOLUTION
-
 # %% right: cut at zero
 # ~ {name: max(mfu, baseline) for name, baseline in baselines.items()} ==> baselines
 # ~ usd * (1 - mfu / reach), reach / mfu - 1 ==> max(0, usd * (1 - mfu / reach)), max(0, reach / mfu - 1)
@@ -114,8 +105,7 @@ def money_lost(spent: float, usd_per_hour: float, mfu: float, baselines: dict) -
 # ~ 1 - mfu / reach ==> mfu / reach
 # %% wrong: price once too often => values
 # > `spent` counts {{spent_unit}}; only GPU-hours are multiplied by a price.
-# ~ spent if spent_in == "dollars" else spent * usd_per_hour
-# ~~ ==> spent * usd_per_hour if spent_in == "dollars" else spent
+# ~ if spent_in == "dollars" else spent * usd_per_hour ==> * usd_per_hour if spent_in == "dollars" else spent
 # %% wrong: lost for more => values
 # > this is the share of the money lost.
 # ~ reach / mfu - 1 ==> 1 - mfu / reach
@@ -129,8 +119,7 @@ def money_lost(spent: float, usd_per_hour: float, mfu: float, baselines: dict) -
 # ~ {name: (usd * (1 - mfu / reach), reach / mfu - 1) for name, reach in better.items()}
 # ~~ ==> usd * (1 - mfu / 0.5), 0.5 / mfu - 1
 # %% wrong: the example by heart => values missing-part
-# ~ for name, reach in better.items()
-# ~~ ==> for name, reach in (("whole peak", 1.0), ("achievable", 0.5), ("promised", 0.45))
+# ~ better.items() ==> (("whole peak", 1.0), ("achievable", 0.5), ("promised", 0.45))
 # %% half: only the money => 2.5
 # ~ reach / mfu - 1) ==> None)
 # %% wrong: five baselines at most => generality missing-part

@@ -36,13 +36,10 @@ JUDGING = prediction(
 ANSWERS = r'''# %% right: worked
 def weeks_interval() -> tuple[float, float]:
     """(low, high): the interval in which you expect the run's length in weeks, with high at most 4 × low."""
-    ### BEGIN SOLUTION
     work = 6 * 7e10 * 1.5e13  # about 6e24 FLOP
     speed = 1e3 * 1e15 * 0.4  # a thousand GPUs of about 1 PFLOP/s, at 40 %
     guess = work / speed / 6e5  # a week has about 6e5 seconds
     return guess / 1.8, guess * 1.8
-    ### END SOLUTION
-
 # %% right: a list, exactly a factor of four, far off
 # ~ guess / 1.8, guess * 1.8 ==> [1.5, 6.0]
 # %% wrong: too wide => values too-wide

@@ -1,10 +1,5 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, log_uniform, one_apart, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, gpus_text, shares, table
-from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text, number_text
 
@@ -19,7 +14,7 @@ def _spread_words(nbytes: float, gpu_memory: float) -> str:
     return f"{text} on GPUs of {one}"
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     size, card = params["params"], params["memory"]
     nbytes = right[0](size)
     fewest = right[1](nbytes, card)
@@ -63,19 +58,14 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="state",
-            unit="bytes",
-            want=right[0],
+            "state",
+            "bytes",
             words=lambda p: f"{number_text(p)} parameters",
             hint="Compare your bytes per parameter with the listed ones.",
         ),
-        Column(part="fewest", unit="GPUs", want=right[1], rel=EXACT, words=_spread_words),
-        Column(
-            part="headroom",
-            unit="bytes",
-            want=right[2],
-            words=lambda n, m, g: f"{bytes_text(n)} on {gpus_text(g)} of {bytes_text(m)}",
-        ),
+        Column("fewest", "GPUs", rel=EXACT, words=_spread_words),
+        Column("headroom", "bytes", words=lambda n, m, g: f"{bytes_text(n)} on {gpus_text(g)} of {bytes_text(m)}"),
+        right=right,
     ),
     why="State is a sum over buckets, each parameters × bytes. The fewest GPUs are a quotient rounded up, because you "
     "cannot rent a fraction of a GPU. That count leaves little or no room for activations, so people use more "
@@ -84,36 +74,24 @@ JUDGING = Judging(
     "`torch.distributed.fsdp.fully_shard` spreads the state evenly (chapter 08).",
 )
 
-ANSWERS = r'''import math
-
-from course_lib.estimate import memory
-from course_lib import params
-
-
+ANSWERS = r'''from course_lib.estimate import memory
 # %% right: worked
 mine = params("state-13b")  # leave as is: your variant: mine.params, mine.memory, mine.convention, mine.buckets
 
 
 def training_state(params: float) -> float:
     """Bytes of training state of a whole model, with the buckets of your variant."""
-    ### BEGIN SOLUTION
     return params * sum(memory.CONVENTIONS[mine.convention].buckets.values())
-    ### END SOLUTION
 
 
 def fewest_gpus(nbytes: float, gpu_memory: float) -> int:
     """The least whole number of GPUs that hold `nbytes` bytes, spread evenly."""
-    ### BEGIN SOLUTION
     return max(1, math.ceil(nbytes / gpu_memory))
-    ### END SOLUTION
 
 
 def headroom(nbytes: float, gpu_memory: float, gpus: int) -> float:
     """Bytes left on each GPU when `nbytes` bytes are spread evenly; negative where the share does not fit."""
-    ### BEGIN SOLUTION
     return gpu_memory - nbytes / gpus
-    ### END SOLUTION
-
 # %% right: floor division turned round, six digits
 # ~ params * sum(memory.CONVENTIONS[mine.convention].buckets.values())
 # ~~ ==> float(f"{params * sum(memory.CONVENTIONS[mine.convention].buckets.values()):.6g}")

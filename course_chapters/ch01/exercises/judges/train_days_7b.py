@@ -1,8 +1,4 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, Column, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Worked, shown, table
 from course_grader.judging.random_inputs import (
     draw_rows,
     logarithmic,
@@ -12,7 +8,6 @@ from course_grader.judging.random_inputs import (
     safely_off_whole,
     unseen,
 )
-from course_grader.records import Case
 from course_lib.estimate import facts
 from course_lib.estimate.units import number_text
 
@@ -24,11 +19,11 @@ def _run_words(p: float, d: float, f: float, u: float, days: float | None = None
     return text if days is None else f"{text} in {days:g} days"
 
 
-def _days_rows(rng: random.Random, count: int, *days: float) -> list[tuple[object, ...]]:
+def _days_rows(rng: Random, count: int, *days: float) -> list[tuple[object, ...]]:
     """Runs whose GPU count no rounding noise can change."""
     devices = [*facts.devices().values()][5:]
 
-    def peak(rng: random.Random) -> float:
+    def peak(rng: Random) -> float:
         return float(rng.choice(devices).dense_flops)
 
     fields = logarithmic(1e8, 5e11), logarithmic(1e10, 2e13), peak, rounded(0.15, 0.65, 3), days
@@ -39,7 +34,7 @@ def _settled(*row: float) -> bool:
     return safely_off_whole(right[0](*row[:4]) / row[4])
 
 
-def _days_cases(params: Params, rng: random.Random) -> list[Case]:
+def _days_cases(params: Params, rng: Random) -> list[Case]:
     run = (params["params"], params["tokens"], params["flops"], params["utilization"])
     others = _days_rows(rng, 24, 1, 2.5, 7, 30, 90, 365)
     others += one_apart(others, right[1], _settled)
@@ -63,14 +58,9 @@ JUDGING = Judging(
     shares={"values:days": 0.25, "values:gpus": 0.15, "generality:days": 0.3, "generality:gpus": 0.3},
     cases=_days_cases,
     verdicts=table(
-        Column(
-            part="days",
-            unit="days",
-            want=right[0],
-            words=_run_words,
-            hint="Divide FLOP by FLOP per second, then convert seconds to days.",
-        ),
-        Column(part="gpus", unit="GPUs", want=right[1], words=_run_words, rel=EXACT),
+        Column("days", "days", words=_run_words, hint="Divide FLOP by FLOP per second, then convert seconds to days."),
+        Column("gpus", "GPUs", words=_run_words, rel=EXACT),
+        right=right,
     ),
     why="Time is work over speed: 6 × parameters × tokens FLOP over peak × utilization FLOP/s. With perfect scaling N "
     "GPUs need 1/N of the time, so the count is days alone over days allowed, rounded up. Tens of GPUs, not "
@@ -78,26 +68,16 @@ JUDGING = Judging(
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts a step's FLOPs and confirms the 6 for dense models.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib.estimate import compute
-from course_app import notebook
-
-
+ANSWERS = r'''from course_app import notebook
 # %% right: worked
 def train_days(params: float, tokens: float, gpu_flops: float, utilization: float) -> float:
     """Days of 24 h that one GPU needs, at a fraction `utilization` of its peak of `gpu_flops` FLOP/s."""
-    ### BEGIN SOLUTION
     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
-    ### END SOLUTION
 
 
 def gpus_for_deadline(params: float, tokens: float, gpu_flops: float, utilization: float, days: float) -> int:
     """The least whole number of GPUs that finish within `days`, with perfect scaling."""
-    ### BEGIN SOLUTION
     return max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days))
-    ### END SOLUTION
-
 # %% right: whole days of the printed solution are near enough
 # -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
 # +     days = 6 * params * tokens / gpu_flops / utilization / 24 / 60 / 60
@@ -152,23 +132,19 @@ def gpus_for_deadline(params: float, tokens: float, gpu_flops: float, utilizatio
 # + MINE = notebook.params("train-days-7b")
 # %% wrong: the days rounded up => generality
 # > this is rounded up to whole days; keep the fraction.
-# ~ return 6 * params * tokens / (gpu_flops * utilization) / 86_400
-# ~~ ==> return math.ceil(6 * params * tokens / (gpu_flops * utilization) / 86_400)
-# ~ train_days(params, tokens, gpu_flops, utilization) / days
-# ~~ ==> 6 * params * tokens / (gpu_flops * utilization) / 86_400 / days
+# ~ 6 * params * tokens / (gpu_flops * utilization) / 86_400 ==> math.ceil(6 * params * tokens / (gpu_flops *
+# ~~ utilization) / 86_400)
+# ~ train_days(params, tokens, gpu_flops, utilization) ==> 6 * params * tokens / (gpu_flops * utilization) / 86_400
 # %% wrong: whole days before the GPUs are counted => generality
 # > the days were rounded up before they were divided; keep the fraction.
-# ~ math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
-# ~~ ==> math.ceil(math.ceil(train_days(params, tokens, gpu_flops, utilization)) / days)
+# ~ train_days(params, tokens, gpu_flops, utilization) ==> math.ceil(train_days(params, tokens, gpu_flops, utilization))
 # %% wrong: asks the library => raised
-# ~ 6 * params * tokens / (gpu_flops * utilization) / 86_400
-# ~~ ==> compute.train_seconds(params, tokens, gpu_flops, utilization) / 86_400
+# ~ 6 * params * tokens / (gpu_flops * utilization) ==> compute.train_seconds(params, tokens, gpu_flops, utilization)
 # %% half: no deadline yet => 2.5
 # ~ return max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)) ==> raise NotImplementedError
 # %% wrong: days are kept by size and tokens => generality -
-# ~ return 6 * params * tokens / (gpu_flops * utilization) / 86_400
-# ~~ ==> return KEPT.setdefault((params, tokens), 6 * params * tokens / (gpu_flops * utilization) / 86_400)
+# ~ 6 * params * tokens / (gpu_flops * utilization) / 86_400 ==> KEPT.setdefault((params, tokens), 6 * params * tokens
+# ~~ / (gpu_flops * utilization) / 86_400)
 #       return max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days))
-#       ### END SOLUTION
 # + KEPT = {}
 '''

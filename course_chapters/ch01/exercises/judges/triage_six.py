@@ -1,9 +1,7 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, lost, verdict
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, lost, verdict
 from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
@@ -20,7 +18,6 @@ right = Worked("triage-six")
 
 
 def triage_walls(job: Job) -> list[str]:
-    """The walls that one GPU hits, in order."""
     return right(job)[1]
 
 
@@ -61,7 +58,7 @@ def six_projects(params: Params) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def _likewise(params: Params, rng: random.Random) -> list[tuple[dict[str, Any]]]:
+def _likewise(params: Params, rng: Random) -> list[tuple[dict[str, Any]]]:
     """The six projects with slightly smaller numbers, which hit the same walls."""
     shown = [job for _, job in six_projects(params)]
 
@@ -74,7 +71,7 @@ def _likewise(params: Params, rng: random.Random) -> list[tuple[dict[str, Any]]]
             return [(job,) for job in jobs]
 
 
-def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
+def _triage_cases(params: Params, rng: Random) -> list[Case]:
     six = [(job,) for _, job in six_projects(params)]
     cards = [card for card in facts.devices().values() if card.get("dense_flops")]
     others: list[tuple[dict[str, Any]]] = []
@@ -127,7 +124,6 @@ def _quoted(response: Any) -> str:
 
 
 def _fault(job: Job, answer: Sequence[Any]) -> Fault | None:
-    """What is wrong with one answer."""
     response, walls = answer[0], [wall.strip().lower() for wall in answer[1]]
     (wanted, hit), lead = right(job), f"{_project_words(job)}: "
     if len(set(walls)) < len(walls):
@@ -175,7 +171,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def triage(job: dict) -> tuple[str, list[str]]:
     """The first response, and every wall that one GPU hits, in order."""
-    ### BEGIN SOLUTION
     weights, trains, serves = 2 * job["params"], job["tokens"] > 0, job["qps"] > 0
     seconds = 6 * job["params"] * job["tokens"] / (job["gpu_flops"] * job["mfu"])
     slow = job["user_tokens_s"] * weights > job["gpu_bandwidth"]  # all weights are read once per token
@@ -187,8 +182,6 @@ def triage(job: dict) -> tuple[str, list[str]]:
     }
     hit = [wall for wall, (_, is_hit) in questions.items() if is_hit]
     return questions[hit[0]][0] if hit else "stay on one GPU", hit
-    ### END SOLUTION
-
 # %% right: walls as tuples, in capitals
 # ~ (job["gpu_flops"] * job["mfu"]) ==> job["gpu_flops"] / job["mfu"]
 # ~ job["user_tokens_s"] * weights > job["gpu_bandwidth"] ==> job["gpu_bandwidth"] / weights < job["user_tokens_s"]

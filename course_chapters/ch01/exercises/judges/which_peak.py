@@ -1,12 +1,9 @@
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.per_row import Column, table
+from course_grader.judging import Case, Column, Judging, Outcome, Params, Random, Verdict, Worked, table
 from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 
 right = Worked("which-peak")
@@ -16,7 +13,7 @@ def _words(params: float, tokens: float, sheet: Sequence[dict[str, Any]]) -> str
     return f"a sheet with {', '.join(row['precision'] + ' sparse' * row['sparsity'] for row in sheet)}"
 
 
-def vendor_sheet(rng: random.Random, dense: float, gpus: int, rows: str = "all") -> list[dict[str, Any]]:
+def vendor_sheet(rng: Random, dense: float, gpus: int, rows: str = "all") -> list[dict[str, Any]]:
     """Rows as a data sheet prints them, shuffled: every precision twice, or without one of the BF16 rows."""
     wide = {"FP64": 1 / 16, "TF32": 1 / 2, "BF16": 1, "FP8": 2}
     left_out = {("FP64", True), ("BF16", {"sparse only": False, "dense only": True}.get(rows))}
@@ -30,7 +27,7 @@ def vendor_sheet(rng: random.Random, dense: float, gpus: int, rows: str = "all")
     return sheet
 
 
-def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
+def _peak_cases(params: Params, rng: Random) -> list[Case]:
     gpus = params["gpus"]
 
     def some(rows: str, count: int) -> list[tuple[Any, ...]]:
@@ -58,15 +55,12 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-_COLUMNS = (
-    Column(part="peak", unit="FLOP/s", words=_words, want=lambda *row: right(*row)[0]),
-    Column(part="years", unit="years", words=_words, want=lambda *row: right(*row)[1]),
-)
+_COLUMNS = (Column("peak", "FLOP/s", words=_words), Column("years", "years", words=_words))
 
 
 def _peak_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     """The verdicts on both columns; where the case has a part of its own, both count for that."""
-    return [replace(each, part=case.part or each.part) for each in table(_COLUMNS)(params, case, outcome)]
+    return [replace(each, part=case.part or each.part) for each in table(_COLUMNS, right=right)(params, case, outcome)]
 
 
 JUDGING = Judging(
@@ -81,25 +75,16 @@ JUDGING = Judging(
     "does not take.",
 )
 
-ANSWERS = r'''import numpy as np
-
-from course_lib import params
-from course_lib.estimate.units import TFLOP, YEAR
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 printed = params("which-peak")  # leave as is: your variant; printed.gpus: how many GPUs the sheet's numbers are for
 
 
 def which_peak(params: float, tokens: float, sheet: list[dict]) -> tuple[float, float]:
     """One GPU's dense BF16 peak in FLOP/s, and the years that the run takes at 100 % of it."""
-    ### BEGIN SOLUTION
     rows = sorted((row for row in sheet if row["precision"] == "BF16"), key=lambda row: row["sparsity"])
     doubled = 2 if rows[0]["sparsity"] else 1  # only where the sheet has no dense row
     peak = rows[0]["tflops"] * TFLOP / doubled / printed.gpus
     return peak, 6 * params * tokens / peak / YEAR
-    ### END SOLUTION
-
 # %% right: the smallest after undoing the doubling, years of 365 days, numpy
 # ~ rows[0]["tflops"] * TFLOP / doubled ==> np.min([row["tflops"] / (1 + row["sparsity"]) for row in rows]) * TFLOP
 # ~ return peak, 6 * params * tokens / peak / YEAR ==> return [peak, 6 * params * tokens / peak / 365 / 86_400]

@@ -2,10 +2,8 @@ import math
 import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, log_uniform, one_apart, plain, unseen
 from course_grader.judging.per_row import EXACT, Column, gpus_text, table
-from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import WEEK, number_text
 
 _OUT_OF_REACH = "the part that never gets shorter already takes too long, so no number of GPUs is enough; return None"
@@ -61,15 +59,12 @@ def _plan_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-_COLUMNS = (
-    Column(part="weeks", unit="weeks", want=lambda *row: right(*row)[0], words=_words),
-    Column(part="gpus", unit="GPUs", want=lambda *row: right(*row)[1], words=_words, rel=EXACT, none=_OUT_OF_REACH),
-)
+_COLUMNS = (Column("weeks", "weeks", words=_words), Column("gpus", "GPUs", words=_words, rel=EXACT, none=_OUT_OF_REACH))
 
 
 def _plan_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     """The verdicts on both columns, or on the one that the case is about."""
-    return [each for each in table(_COLUMNS)(params, case, outcome) if case.part in ("", each.part)]
+    return [each for each in table(_COLUMNS, right=right)(params, case, outcome) if case.part in ("", each.part)]
 
 
 JUDGING = Judging(
@@ -84,14 +79,7 @@ JUDGING = Judging(
     "own cluster.",
 )
 
-ANSWERS = r'''import math
-
-import numpy as np
-
-from course_lib import params
-from course_lib.estimate.units import WEEK
-
-
+ANSWERS = r'''from course_lib.estimate.units import WEEK
 # %% right: worked
 law = params("years-to-weeks").law  # leave as is: "doubling" or "serial": how scaling falls short in your variant
 
@@ -100,7 +88,6 @@ def plan_run(
     params: float, tokens: float, gpu_flops: float, mfu: float, keep: float, gpus: int, weeks: float
 ) -> tuple[float, int | None]:
     """Weeks of the run on `gpus` GPUs, and the least number of GPUs that finish within `weeks`."""
-    ### BEGIN SOLUTION
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
 
     def weeks_on(n: int) -> float:
@@ -116,8 +103,6 @@ def plan_run(
         middle = (few + enough) // 2
         few, enough = (few, middle) if weeks_on(middle) <= weeks else (middle, enough)
     return weeks_on(gpus), enough
-    ### END SOLUTION
-
 # %% right: solved for N  from: worked
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
@@ -126,8 +111,6 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
         return alone * (1 - keep + keep / gpus), (max(1, math.ceil(keep / spare)) if spare > 0 else None)
     power = 1 + np.log2(keep)
     return [alone / gpus**power, max(1, np.ceil((alone / weeks) ** (1 / power)))]
-
-
 # %% wrong: perfect scaling => values
 # > this assumes perfect scaling.
 # ~ alone / n / keep ** math.log2(n) if law == "doubling" else alone * (1 - keep + keep / n) ==> alone / n

@@ -21,17 +21,12 @@ JUDGING = audit(
     "is an optimizer.",
 )
 
-ANSWERS = r'''import math
-
-from course_chapters.ch02.exercises.audit_memory import ITEMS
+ANSWERS = r'''from course_chapters.ch02.exercises.audit_memory import ITEMS
 from course_lib.estimate import facts
-from course_lib.estimate.units import GB, TB, GiB
-
-
+from course_lib.estimate.units import TB, GiB
 # %% right: worked
 def audit_memory() -> dict[str, tuple[float, str, str]]:
     """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
-    ### BEGIN SOLUTION
     tokens, width, layers = 8192, 8192, 80
     inputs = tokens * width * layers * 2 / GB
     return {
@@ -50,23 +45,18 @@ def audit_memory() -> dict[str, tuple[float, str, str]]:
         "checkpoint-33-forward": (100, "wrong", "wrong baseline"),
         "oom-construction": (2 * 70, "wrong", "wrong moment"),
     }
-    ### END SOLUTION
-
 # %% right: within five per cent, lists
-# ~ def audit_memory() -> dict[str, tuple[float, str, str]]: ==> def recomputed():
-#       ### END SOLUTION
+# - def audit_memory() -> dict[str, tuple[float, str, str]]:
+# + def recomputed():
+#       }
 # + def audit_memory():
 # +     return {name: [row[0] * 1.03, row[1].upper(), f" {row[2]} "] for name, row in recomputed().items()}
-# %% wrong: the printed numbers => values blind
-# ~ def audit_memory() -> dict[str, tuple[float, str, str]]: ==> def recomputed():
-#       ### END SOLUTION
-# + def audit_memory():
+# %% wrong: the printed numbers => values blind  from: within five per cent, lists
+# -     return {name: [row[0] * 1.03, row[1].upper(), f" {row[2]} "] for name, row in recomputed().items()}
 # +     return {item.id: (facts.claim(item.id).value / item.scale, "right", "as printed") for item in ITEMS}
-# %% wrong: in binary units => values
+# %% wrong: in binary units => values  from: within five per cent, lists
 # > that is in GiB or TiB; give GB or TB.
-# ~ def audit_memory() -> dict[str, tuple[float, str, str]]: ==> def recomputed():
-#       ### END SOLUTION
-# + def audit_memory():
+# -     return {name: [row[0] * 1.03, row[1].upper(), f" {row[2]} "] for name, row in recomputed().items()}
 # +     ratios, found = {GB: GB / GiB, TB: TB / 1024 / GiB}, recomputed()
 # +     return {item.id: (found[item.id][0] * ratios.get(item.scale, 1), *found[item.id][1:]) for item in ITEMS}
 # %% wrong: no master copy anywhere => values no-master

@@ -2,20 +2,16 @@ import random
 from collections.abc import Sequence
 
 from course_chapters.ch02.exercises.best_segments import MIB, uneven
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, verdict
-from course_grader.judging.cases import shown
-from course_grader.judging.mistakes import WHOLE, Wrong
+from course_grader.judging import WHOLE, Fault, Judging, Params, Worked, Wrong, describe, first, shown, unseen, verdict
 from course_grader.judging.per_row import EXACT, Column, shares, table
-from course_grader.judging.random_inputs import unseen
 from course_grader.records import Case, Outcome, Verdict
 
 Sizes = Sequence[int]
 right = Worked("best-segments")
 
 PEAK = Column(
-    part="peak",
-    unit="bytes",
-    want=right[0],
+    "peak",
+    "bytes",
     rel=EXACT,
     words=lambda inputs, inner, starts: f"{len(inputs)} layers cut at {list(starts)}",
     hint="Write down what is alive during each segment.",
@@ -42,7 +38,7 @@ def _cut_fault(row: tuple[Sizes, Sizes], value: Sequence[float]) -> Fault | None
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
     if case.args[0] == 0:
-        return table(PEAK)(params, case, outcome)
+        return table(PEAK, right=right)(params, case, outcome)
     return [verdict(case.kind, "cut", case, first(*map(_cut_fault, case.args[1], outcome.value)))]
 
 
@@ -95,24 +91,18 @@ JUDGING = Judging(
     "`torch.utils.checkpoint.create_selective_checkpoint_contexts` chooses operation by operation.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def peak_bytes(inputs: list[int], inner: list[int], starts: list[int]) -> int:
     """The most bytes alive in the backward pass if segments begin at `starts`."""
-    ### BEGIN SOLUTION
     most = kept = 0
     for start, end in zip(starts, [*starts[1:], len(inputs)], strict=True):
         kept += inputs[start]
         most = max(most, kept + sum(inner[start:end]))
     return most
-    ### END SOLUTION
 
 
 def best_segments(inputs: list[int], inner: list[int]) -> list[int]:
     """Starts of the segments with the lowest peak."""
-    ### BEGIN SOLUTION
     layers = len(inputs)
 
     def cut(cap):
@@ -133,8 +123,6 @@ def best_segments(inputs: list[int], inner: list[int]) -> list[int]:
         middle = (low + high) // 2
         low, high = (low, middle) if cut(middle) else (middle + 1, high)
     return cut(low)
-    ### END SOLUTION
-
 # %% right: walked from the back, and for every prefix all (inputs, peak) that nothing beats  from: worked
 def peak_bytes(inputs, inner, starts):
     alive, peak, end = sum(inputs[s] for s in starts), 0, len(inputs)
@@ -160,7 +148,6 @@ def best_segments(inputs, inner):
                 lowest = each[1]
         front.append(best)
     return min(front[-1], key=lambda each: each[1])[2]
-
 # %% wrong: all inputs all the time => values
 # > all inputs are kept to the end here, but those of finished segments are freed.
 # ~ most = kept = 0 ==> most, kept = 0, sum(inputs[s] for s in starts)
@@ -209,8 +196,7 @@ def best_segments(inputs, inner):
 # ~~ ==> return [k * len(inputs) // round(math.sqrt(len(inputs))) for k in range(round(math.sqrt(len(inputs))))]
 # %% wrong: equal lengths => values
 # > the segments have equal lengths, but the layers are unequal.
-# -     layers = len(inputs)
-# +     layers = len(inputs)
+#       layers = len(inputs)
 # +     ways = [list(range(0, layers, length)) for length in range(1, layers + 1)]
 # +     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
 # %% wrong: lengths for starts => values lengths
@@ -218,8 +204,7 @@ def best_segments(inputs, inner):
 # %% wrong: the end is a start => values end-counted
 # ~ return cut(low) ==> return [*cut(low), layers]
 # %% wrong: only as many layers as can be tried => generality -
-# -     layers = len(inputs)
-# +     layers = len(inputs)
+#       layers = len(inputs)
 # +     if layers > 12:
 # +         return list(range(0, layers, round(math.sqrt(layers))))
 # %% wrong: greedy up to a fixed cap => values -

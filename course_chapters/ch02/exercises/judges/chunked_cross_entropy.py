@@ -1,14 +1,11 @@
 import math
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
 from course_chapters.ch02.exercises.probes import loss_inputs
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, verdict
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, Wrong, hidden, shown, verdict
 from course_grader.judging.tensors import RELATIVE, close, kind_text, same, tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import KiB
@@ -79,12 +76,12 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict(case.kind, case.part, case, gradients or memory)]
 
 
-def _spec(rng: random.Random, tokens: int, chunks: int, words: int, width: int, **more: Any) -> dict[str, Any]:
+def _spec(rng: Random, tokens: int, chunks: int, words: int, width: int, **more: Any) -> dict[str, Any]:
     sizes = {"tokens": tokens, "chunks": chunks, "words": words, "width": width}
     return {"seed": rng.randrange(2**31), **sizes, "scale": 1.0, "wanted": ["hidden", "weight"], **more}
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def unseen(name: str, spec: dict[str, Any], part: str = "others") -> Case:
         return hidden(name, f"generality:{part}", spec, room(spec))
 
@@ -111,7 +108,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """105 MB of logits in 16 chunks: right answers hold two to eight chunks at once; one that computes all logits holds
     at least 16."""
     spec = _spec(rng, 800, 16, 32_768, 4)
@@ -150,20 +147,13 @@ JUDGING = Judging(
     weighed=_weighed,
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint as again
-
-from course_lib import params
-
-
+ANSWERS = r'''from torch.utils.checkpoint import checkpoint as again
 # %% right: worked
 reduction = params("chunked-cross-entropy").reduction  # leave as is: "mean" or "sum": your variant
 
 
 def chunked_cross_entropy(hidden, weight, targets, chunks: int):
     """The loss over the tokens that count, as a scalar. Budget: a few times tokens · vocabulary / chunks numbers."""
-    ### BEGIN SOLUTION
     from torch.utils.checkpoint import checkpoint as recompute
 
     def part(h, w, t):
@@ -173,7 +163,6 @@ def chunked_cross_entropy(hidden, weight, targets, chunks: int):
     for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks), strict=True):
         total = total + recompute(part, h, weight, t, use_reentrant=False)
     return total / (targets != -100).sum() if reduction == "mean" else total
-    ### END SOLUTION
 # %% right: both gradients while the logits are there
 class Chunked(torch.autograd.Function):
     @staticmethod
@@ -259,8 +248,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return total
 # %% wrong: bits => values
 # > this is in bits; use the natural logarithm.
-# ~ return total / (targets != -100).sum() if reduction == "mean" else total
-# ~~ ==> return total / (targets != -100).sum() / 0.6931471805599453
+# ~ if reduction == "mean" else total ==> / 0.6931471805599453
 # %% wrong: first chunk => values
 # > this is the first chunk alone.
 # ~ total = 0 ==> total, hidden, targets, chunks = 0, hidden.chunk(chunks)[0], targets.chunk(chunks)[0], 1

@@ -1,16 +1,11 @@
-import random
-
 from course_chapters.ch02.exercises.shared import shape_of
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, one_apart, shown, unseen
 from course_grader.judging.per_row import EXACT, Breakdown, shares, table
-from course_grader.judging.random_inputs import one_apart, unseen
-from course_grader.records import Case
 
 right = Worked("count-parameters")
 
 
-def _shape(rng: random.Random) -> dict[str, object]:
+def _shape(rng: Random) -> dict[str, object]:
     heads = rng.choice((6, 8, 12, 16, 32))
     dim = rng.choice((32, 64, 80, 128, 256))
     return {
@@ -26,7 +21,7 @@ def _shape(rng: random.Random) -> dict[str, object]:
     }
 
 
-def _count_cases(params: Params, rng: random.Random) -> list[Case]:
+def _count_cases(params: Params, rng: Random) -> list[Case]:
     others = [(shape_of(name),) for name in ("llama3-70b", "mistral-7b", "llama3.2-1b", "qwen2.5-0.5b")]
     others += [(_shape(rng),) for _ in range(20)]
     others.append(({**others[0][0], "kv_heads": others[0][0]["heads"], "gated": False, "tied": True},))
@@ -42,16 +37,16 @@ JUDGING = Judging(
     cases=_count_cases,
     verdicts=table(
         Breakdown(
-            part="parts",
-            unit="parameters",
-            want=right[0],
+            "parts",
+            "parameters",
             words=lambda s: (
                 f"{s['layers']} layers of {s['hidden']}, {s['heads']} heads of {s['head_dim']}, "
                 f"{s['kv_heads']} for K and V"
             ),
             rel=EXACT,
             floor=0,
-        )
+        ),
+        right=right,
     ),
     why="Do not plan with a model's name: 8B means 8.03 billion parameters, 70B means 70.6. In a small model with a "
     "large vocabulary, the embedding holds a fifth of the parameters. Shared keys and values save only about a "
@@ -61,16 +56,12 @@ JUDGING = Judging(
     "have shapes but no memory, and `parameters()` lists a tied weight once.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 biases = params("count-parameters").biases  # leave as is: "none" or "qkv": which matrices have biases in your variant
 
 
 def count_parameters(shape: dict) -> dict[str, int]:
     """The number of parameters of the whole model, by part."""
-    ### BEGIN SOLUTION
     layers, hidden = shape["layers"], shape["hidden"]
     own, shared = (shape[name] * shape["head_dim"] for name in ("heads", "kv_heads"))
     table_size = shape["vocab"] * hidden
@@ -81,11 +72,8 @@ def count_parameters(shape: dict) -> dict[str, int]:
         "norms": (2 * layers + 1) * hidden,
         "head": 0 if shape["tied"] else table_size,
     }
-    ### END SOLUTION
-
 # %% right: tensors without memory
-# ~ layers, hidden = shape["layers"], shape["hidden"]
-# ~~ ==> layers, hidden, table_size = shape["layers"], shape["hidden"], shape["vocab"] * shape["hidden"]
+# ~ hidden = shape["layers"], ==> hidden, table_size = shape["layers"], shape["hidden"], shape["vocab"] *
 # -     table_size = shape["vocab"] * hidden
 # +     from torch import nn
 # +     def size(*sizes, bias=False, count=1):
@@ -159,7 +147,7 @@ def count_parameters(shape: dict) -> dict[str, int]:
 # > rotary positions have no parameters.
 # ~ "embedding": table_size ==> "embedding": table_size + 8192 * hidden
 # %% wrong: the total => values one-number
-#       ### END SOLUTION
+#       }
 # + by_part = count_parameters
 # + def count_parameters(shape):
 # +     return sum(by_part(shape).values())

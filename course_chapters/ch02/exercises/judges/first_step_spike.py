@@ -1,10 +1,7 @@
-import random
 from collections.abc import Mapping, Sequence
 
 from course_chapters.ch02.exercises.first_step_spike import PHASES
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, near, verdict
-from course_grader.judging.cases import shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, near, shown, verdict
 from course_grader.judging.per_row import CLOSE, Series, shares, table
 from course_grader.judging.random_inputs import draw_rows, one_apart, rounded, unseen
 from course_grader.records import Case, Outcome, Verdict
@@ -21,9 +18,7 @@ def _apart(got: Sequence[float], want: Sequence[float]) -> Fault:
     return "", f"{phase}: {amount} is {one / level:.3g} times the bytes alive at its worst moment."
 
 
-_TIMELINE = Series(
-    part="timeline", want=right[0], words=lambda job: f"{bytes_text(job['weights'])} of weights", apart=_apart
-)
+_TIMELINE = Series("timeline", words=lambda job: f"{bytes_text(job['weights'])} of weights", apart=_apart)
 
 
 def _death_fault(row: tuple[Job, float], value: str | None) -> Fault | None:
@@ -49,11 +44,11 @@ def _deaths_fault(case: Case, values: Sequence[str | None]) -> Fault | None:
 
 def _spike_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
     if case.args[0] == 0:
-        return table(_TIMELINE)(params, case, outcome)
+        return table(_TIMELINE, right=right)(params, case, outcome)
     return [verdict(case.kind, "dies", case, _deaths_fault(case, outcome.value))]
 
 
-def _spike_cases(params: Params, rng: random.Random) -> list[Case]:
+def _spike_cases(params: Params, rng: Random) -> list[Case]:
     example = dict(params["job"])
     ranges = {"weights": (1, 9), "grads": (1, 20), "moments": (1, 40), "activations": (0.5, 40), "work": (0.1, 6)}
     drawn = draw_rows(rng, 16, *(rounded(*ends, 2) for ends in ranges.values()))
@@ -88,16 +83,12 @@ JUDGING = Judging(
     "first `step()`, and `foreach=True` needs work space of about the parameters' size.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 between = params("first-step-spike").grads_between  # leave as is: "set to None" or "zeroed": your variant
 
 
 def timeline(job: dict) -> list[float]:
     """Bytes alive at the worst moment of each of the ten phases."""
-    ### BEGIN SOLUTION
     weights, grads, moments, activations = (job[name] for name in ("weights", "grads", "moments", "activations"))
     levels = [weights]
     for step in (1, 2, 3):
@@ -107,16 +98,12 @@ def timeline(job: dict) -> list[float]:
         levels.append(kept + (there + activations if there else max(activations, grads)))
         levels.append(weights + moments + grads + job["work"])
     return levels
-    ### END SOLUTION
 
 
 def dies_at(job: dict, memory: float) -> str | None:
     """The first phase that needs more than `memory` bytes, or None if all fit."""
-    ### BEGIN SOLUTION
     names = ["load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step"))]
     return next((name for name, level in zip(names, timeline(job), strict=True) if level > memory), None)
-    ### END SOLUTION
-
 # %% right: the levels of one step after another, and a loop
 # ~ levels.append(kept + there + activations)
 # ~~ ==> levels += [weights + activations + (step > 1) * (moments + (between == "zeroed") * grads)]

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from course_grader.exercises.values import near
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, first, judged, number_fault, verdict
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, Wrong, first, judged, number_fault, verdict
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import close, tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import KiB
@@ -105,14 +104,9 @@ JUDGING = Judging(
     weighed=_weighed,
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def train_step(model, batches) -> float:
     """The mean loss over all tokens that count; leaves its gradients in `.grad`."""
-    ### BEGIN SOLUTION
     total, tokens = 0.0, 0
     for inputs, targets in batches:
         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
@@ -123,8 +117,6 @@ def train_step(model, batches) -> float:
         if parameter.grad is not None:
             parameter.grad /= tokens
     return total / tokens
-    ### END SOLUTION
-
 # %% right: the tokens are counted first
 # ~ total, tokens = 0.0, 0
 # ~~ ==> batches = list(batches); total, tokens = 0.0, sum(int((targets != -100).sum()) for _, targets in batches)
@@ -166,12 +158,11 @@ def train_step(model, batches):
 # > each micro-batch was divided by the tokens so far, without the later ones.
 # -         loss.backward()
 # -         total += loss.item()
-# -         tokens += (targets != -100).sum().item()
-# +         tokens += (targets != -100).sum().item()
+#           tokens += (targets != -100).sum().item()
 # +         (loss / tokens).backward()
 # +         total += loss.item() / tokens
-# ~ grad /= tokens ==> grad /= 1
-# ~ return total / tokens ==> return total
+# ~ = tokens ==> = 1
+# ~ total / tokens ==> total
 # %% wrong: last only => values
 # > this is the last micro-batch alone.
 #       for inputs, targets in batches:

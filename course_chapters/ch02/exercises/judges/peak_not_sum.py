@@ -1,14 +1,10 @@
-import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from course_chapters.ch02.exercises.peak_not_sum import KINDS, as_events, event, training_log
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, Word, one_verdict, table
-from course_grader.judging.random_inputs import plain, unseen
-from course_grader.records import Case
 
 Log = Sequence[Mapping[str, Any]]
 right = Worked("peak-not-sum")
@@ -30,21 +26,15 @@ def _words(log: Log) -> str:
 
 BY_PLACE = table(
     (
-        Column(
-            part="bytes",
-            unit="bytes",
-            want=lambda log: right(log)[0],
-            rel=EXACT,
-            words=_words,
-            hint="Go through the moments in order with a running total.",
-        ),
-        Column(part="time", unit="(a time of the log)", want=lambda log: right(log)[1], rel=EXACT, words=_words),
-        Word(part="kind", choices=KINDS, want=lambda log: right(log)[2], words=_words),
-    )
+        Column("bytes", "bytes", rel=EXACT, words=_words, hint="Go through the moments in order with a running total."),
+        Column("time", "(a time of the log)", rel=EXACT, words=_words),
+        Word("kind", KINDS, words=_words),
+    ),
+    right=right,
 )
 
 
-def _nonsense(rng: random.Random, form: str) -> list[dict[str, Any]]:
+def _nonsense(rng: Random, form: str) -> list[dict[str, Any]]:
     """A random log: any kind at any time, names reused, several rows at one time, a plateau at the peak."""
     clock, alive, moments = 0.0, dict[str, dict[str, Any]](), []
     for _ in range(rng.randint(20, 40)):
@@ -65,7 +55,6 @@ def _nonsense(rng: random.Random, form: str) -> list[dict[str, Any]]:
 
 
 def _plateau(form: str) -> list[dict[str, Any]]:
-    """A log that reaches its peak twice."""
     rows = (("a", "activations", 700, 1.0, 3.0), ("b", "weights", 300, 2.0, None), ("a", "gradients", 700, 4.0, 5.0))
     blocks = [dict(zip(("name", "kind", "bytes", "born", "died"), row, strict=True)) for row in rows]
     return as_events(blocks) if form == "events" else blocks[::-1]
@@ -80,7 +69,7 @@ def _clear(log: Log) -> bool:
     return most > second
 
 
-def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
+def _peak_cases(params: Params, rng: Random) -> list[Case]:
     form = params["log"]
     layers = [16, *(rng.randint(1, 6) for _ in range(5))]
     logs = [training_log(rng, count, form, unit=rng.choice((1, 1024, 2**20))) for count in layers]
@@ -109,17 +98,13 @@ JUDGING = Judging(
     "`torch.cuda.max_memory_allocated()` is its peak, `torch.cuda.memory_allocated()` its last level.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 form = params("peak-not-sum").log  # leave as is: "events" or "lifetimes": the rows of your variant
 
 
 def peak(log: list[dict]) -> tuple[int, float, str]:
     """(most bytes alive, first time at that level, kind that holds most of them)."""
 
-    ### BEGIN SOLUTION
     def by_kind(blocks):
         kinds = {}
         for block in blocks:
@@ -138,8 +123,6 @@ def peak(log: list[dict]) -> tuple[int, float, str]:
         if sum(kinds.values()) > best[0]:
             best = sum(kinds.values()), now, max(kinds, key=kinds.get)
     return best
-    ### END SOLUTION
-
 # %% right: a running total of changes  from: worked
 def peak(log):
     changes, named = [], {}
@@ -156,7 +139,6 @@ def peak(log):
         if sum(alive.values()) > best[0]:
             best = sum(alive.values()), time, max(alive, key=alive.get)
     return best
-
 # %% wrong: sum not peak => values
 # > this sums all allocations.
 # ~ return best ==> return sum(row["bytes"] for row in log if "bytes" in row), *best[1:]
@@ -192,15 +174,13 @@ def peak(log):
 # +     log = [row | last[row["name"]] for row in log]
 # %% wrong: end of a moment => generality end-of-a-moment unless log=lifetimes
 # > between rows with the same time the level was higher.
-# ~ for row in log if form == "events" else sorted(log, key=lambda block: block["born"]):
-# ~~ ==> for at, row in enumerate(log if form == "events" else sorted(log, key=lambda block: block["born"])):
-# ~ if sum(kinds.values()) > best[0]:
-# ~~ ==> if sum(kinds.values()) > best[0] and now not in [later.get("time") for later in log[at + 1 :]]:
+# -     for row in log if form == "events" else sorted(log, key=lambda block: block["born"]):
+# +     for at, row in enumerate(log if form == "events" else sorted(log, key=lambda block: block["born"])):
+# ~ best[0] ==> best[0] and now not in [later.get("time") for later in log[at + 1 :]]
 # %% wrong: died too late => generality
 # > a block that dies makes room for a block born at the same time.
-# ~ for row in log if form == "events"
-# ~~ ==> for row in sorted(log, key=lambda row: (row["time"], row["what"] == "free")) if form == "events"
-# ~ b["died"] > now ==> b["died"] >= now
+# ~ log if form ==> sorted(log, key=lambda row: (row["time"], row["what"] == "free")) if form
+# ~ ["died"] > ==> ["died"] >=
 # %% wrong: mebibytes => values
 # > these are MiB; return bytes.
 # ~ return best ==> return best[0] / 2**20, *best[1:]

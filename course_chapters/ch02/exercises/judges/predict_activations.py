@@ -28,19 +28,12 @@ JUDGING = prediction(
     "and sharding the state does not reduce them.",
 )
 
-ANSWERS = r'''from course_lib import params
-from course_lib.estimate.units import GB
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def activations_interval() -> tuple[float, float]:
     """Your interval for the layers' activations in GB: (low, high), with high at most 4 × low."""
-    ### BEGIN SOLUTION
     asked = params("predict-activations")
     tensor = asked.seq * asked.layers * asked.hidden * 2 / GB
     return 11 * tensor, 30 * tensor
-    ### END SOLUTION
-
 # %% right: far off, but committed
 # ~ return 11 * tensor, 30 * tensor ==> return [1.0, 4.0]
 # %% wrong: too wide => values too-wide

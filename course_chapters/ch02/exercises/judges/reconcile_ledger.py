@@ -1,13 +1,9 @@
-import random
 from functools import cache
 from typing import Any
 
 from course_chapters.ch02.exercises.block import GROUPS, saved_rows
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, one_apart, shown, unseen
 from course_grader.judging.per_row import EXACT, Breakdown, Column, shares, table
-from course_grader.judging.random_inputs import one_apart, unseen
-from course_grader.records import Case
 
 right = Worked("reconcile-ledger")
 
@@ -17,7 +13,7 @@ def _real(*sizes: Any) -> list[dict[str, object]]:
     return saved_rows(*sizes)
 
 
-def _traps(rng: random.Random) -> list[dict[str, object]]:
+def _traps(rng: Random) -> list[dict[str, object]]:
     """Constructed rows: small views of large storages, storages that two groups saved, weights in between."""
     storages = [
         (number, 4 * rng.randint(1, 500)) for number in rng.sample(range(0, 1_600_000, 99_991), rng.randint(4, 12))
@@ -32,7 +28,7 @@ def _traps(rng: random.Random) -> list[dict[str, object]]:
     return found
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     example = tuple(params[name] for name in ("batch", "seq", "hidden", "heads", "ffn"))
 
     def sizes(large: bool) -> tuple[int, ...]:
@@ -64,15 +60,15 @@ JUDGING = Judging(
     shares=shares(kept=(0.25, 0.25), block=(0.2, 0.3)),
     cases=_cases,
     verdicts=table(
-        Breakdown(part="kept", unit="bytes", want=right[0], words=lambda rows: f"{len(rows)} rows", rel=EXACT, floor=0),
+        Breakdown("kept", "bytes", words=lambda rows: f"{len(rows)} rows", rel=EXACT, floor=0),
         Column(
-            part="block",
-            unit="bytes",
-            want=right[1],
+            "block",
+            "bytes",
             rel=0.01,
             words=lambda b, s, h, a, f, z: f"{b} × {s} tokens, hidden {h}, {a} heads, ffn {f}, {z} bytes a number",
             hint="Name every storage in the rows, and write its size in tokens, hidden, ffn and heads.",
         ),
+        right=right,
     ),
     why="The block keeps eight tensors of shape (tokens, hidden): both norms' inputs and outputs, queries, keys, "
     "values, and attention's result. It keeps two of shape (tokens, ffn): the GELU's input and output. Written "
@@ -83,13 +79,8 @@ JUDGING = Judging(
     "they have the same `untyped_storage()`.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-def saved_rows(*block):
+ANSWERS = r'''def saved_rows(*block):
     """Rows that the cell only looks at."""
-
-
 # %% right: worked
 asked = params("reconcile-ledger")  # leave as is
 attention = asked.attention  # "fused" or "by hand": your variant
@@ -98,30 +89,24 @@ saved = saved_rows(asked.batch, asked.seq, asked.hidden, asked.heads, asked.ffn,
 
 def kept_bytes(rows: list[dict]) -> dict[str, int]:
     """Bytes of activations by group, without parameters, each storage once."""
-    ### BEGIN SOLUTION
     kept, seen = {row["group"]: 0 for row in rows}, set()
     for row in rows:
         if not row["parameter"] and row["storage"] not in seen:
             seen.add(row["storage"])
             kept[row["group"]] += row["nbytes"]
     return kept
-    ### END SOLUTION
 
 
 def block_bytes(batch: int, seq: int, hidden: int, heads: int, ffn: int, size: int) -> float:
     """Bytes that the block keeps, within 1 %, with `size` bytes per number."""
-    ### BEGIN SOLUTION
     scores = seq * seq * (batch * heads * size + 1)  # the softmax, and a mask of one byte each
     return batch * seq * size * (8 * hidden + 2 * ffn) + (scores if attention == "by hand" else 0)
-    ### END SOLUTION
-
 # %% right: with the small terms
-# -     kept, seen = {row["group"]: 0 for row in rows}, set()
-# +     kept, seen = dict.fromkeys((row["group"] for row in rows), 0), {row["storage"] for row in rows if
-# ~~ row["parameter"]}
-# ~ if not row["parameter"] and row["storage"] not in seen ==> if row["storage"] not in seen
-# ~ (8 * hidden + 2 * ffn) + (scores if attention == "by hand" else 0)
-# ~~ ==> (8 * hidden + 2 * ffn + 4) + (scores if attention == "by hand" else 4 * batch * seq * heads)
+# ~ {row["group"]: 0 for row in rows}, set() ==> dict.fromkeys((row["group"] for row in rows), 0), {row["storage"] for
+# ~~ row in rows if row["parameter"]}
+# ~ not row["parameter"] and row ==> row
+# ~ ffn) + (scores if attention == "by hand" else 0 ==> ffn + 4) + (scores if attention == "by hand" else 4 * batch *
+# ~~ seq * heads
 # %% wrong: aliases counted => values
 # > count each storage once.
 # ~ ["parameter"] and row["storage"] not in seen ==> ["parameter"]
@@ -199,15 +184,13 @@ def block_bytes(batch: int, seq: int, hidden: int, heads: int, ffn: int, size: i
 # ~ 8 * hidden ==> 10 * hidden
 # %% wrong: scores twice => values scores-twice unless attention=fused
 # > only the softmax is kept of the scores.
-# ~ (scores if attention == "by hand" else 0)
-# ~~ ==> (scores + seq * seq * batch * heads * size if attention == "by hand" else 0)
+# ~ if attention ==> + seq * seq * batch * heads * size if attention
 # %% wrong: mask a head => values mask-a-head unless attention=fused
 # > all heads share one mask.
 # ~ size + 1) ==> (size + 1))
 # %% wrong: the library's terms => values raised
-# ~ scores =
-# ~~ ==> memory = __import__("course_lib.estimate.memory").estimate.memory; memory.layer_bytes(memory.Shape(layers=1,
-# ~~ hidden=hidden, heads=heads, ffn=ffn, vocab=1), batch, seq); scores =
+# ~ scores = ==> memory = __import__("course_lib.estimate.memory").estimate.memory;
+# ~~ memory.layer_bytes(memory.Shape(layers=1, hidden=hidden, heads=heads, ffn=ffn, vocab=1), batch, seq); scores =
 # %% half: the rows alone => 5
 # ~ scores = ==> raise NotImplementedError; scores =
 # %% half: the formula for this block only => 14

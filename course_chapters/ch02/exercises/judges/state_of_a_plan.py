@@ -1,13 +1,9 @@
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch02.exercises.state_of_a_plan import MOMENTS, TYPE_BYTES, plan
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import CLOSE, Breakdown, Column, shares, table
+from course_grader.judging import CLOSE, Breakdown, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, log_uniform, one_apart, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import bytes_text, number_text
 
 right = Worked("state-of-a-plan")
@@ -18,14 +14,14 @@ def _plan_text(params: float, chosen: Mapping[str, Any]) -> str:
     return f"{number_text(params)} parameters ({kept})"
 
 
-def _plans(rng: random.Random, count: int) -> list[dict[str, object]]:
+def _plans(rng: Random, count: int) -> list[dict[str, object]]:
     kinds, copies = tuple(TYPE_BYTES), (None, "fp32", "bf16")
     own = [plan("bf16", "bf16", None, None, "sgd", "fp32"), plan("fp32", "fp32", None, None, "adamw", "fp32")]
     drawn = [plan(*row) for row in draw_rows(rng, count, kinds, kinds, copies, copies, tuple(MOMENTS), kinds)]
     return [*own, *drawn, plan("fp8", "int8", "bf16", "bf16", "lion", "fp8")]
 
 
-def _state_cases(params: Params, rng: random.Random) -> list[Case]:
+def _state_cases(params: Params, rng: Random) -> list[Case]:
     example = dict(params["plan"])
     devices = [(log_uniform(rng, 8e9, 1e14), each) for each in _plans(rng, 14)]
     plans = [(log_uniform(rng, 1e6, 2e12), each) for each in _plans(rng, 24)]
@@ -41,13 +37,11 @@ JUDGING = Judging(
     shares=shares(buckets=(0.3, 0.3), largest=(0.2, 0.2)),
     cases=_state_cases,
     verdicts=table(
-        Breakdown(part="buckets", unit="bytes", want=right[0], words=_plan_text, rel=CLOSE, floor=0),
+        Breakdown("buckets", "bytes", words=_plan_text, rel=CLOSE, floor=0),
         Column(
-            part="largest",
-            unit="parameters",
-            want=right[1],
-            words=lambda m, c: f"{bytes_text(m)}, {m / right[1](m, c):g} bytes per parameter",
+            "largest", "parameters", words=lambda m, c: f"{bytes_text(m)}, {m / right[1](m, c):g} bytes per parameter"
         ),
+        right=right,
     ),
     why="The same 70B parameters take 840 GB without a master copy, 1,120 GB with one, and 1,260 GB with gradients "
     "summed in fp32. All three are right. Before you compare such numbers, ask which buckets exist and which data "
@@ -59,22 +53,17 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def state_buckets(params: float, plan: dict) -> dict[str, float]:
     """Bytes of each of the five buckets, 0 for a bucket that does not exist."""
-    ### BEGIN SOLUTION
     size = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
     copies = {"sgd": 0, "momentum": 1, "lion": 1, "adamw": 2}
     buckets = {
         name: size[plan[name]] * params if plan[name] else 0 for name in ("weights", "grads", "main_grads", "master")
     }
     return buckets | {"moments": copies[plan["optimizer"]] * size[plan["moments"]] * params}
-    ### END SOLUTION
 
 
 def largest_model(memory: float, plan: dict) -> float:
     """The most parameters whose state fits in `memory` bytes."""
-    ### BEGIN SOLUTION
     return memory / sum(state_buckets(1, plan).values())
-    ### END SOLUTION
-
 # %% right: every copy of its own, and the largest model by bisection
 # -     size = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 # -     copies = {"sgd": 0, "momentum": 1, "lion": 1, "adamw": 2}
@@ -120,12 +109,10 @@ def largest_model(memory: float, plan: dict) -> float:
 # ~ copies[plan["optimizer"]] * ==> 2 *
 # %% wrong: master in moments => values
 # > this includes the master copy, which has a bucket of its own.
-# ~ copies[plan["optimizer"]] * size[plan["moments"]] * params}
-# ~~ ==> copies[plan["optimizer"]] * size[plan["moments"]] * params + buckets["master"]}
+# ~ [plan["moments"]] * params ==> [plan["moments"]] * params + buckets["master"]
 # %% wrong: bits => values
 # > these are bits; return bytes.
-# ~ size = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
-# ~~ ==> size = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8}
+# ~ 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1 ==> 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8
 # %% wrong: gigabytes => values
 # > these are GB; return bytes.
 # ~ copies = {" ==> params, copies = params / 1e9, {"
@@ -178,11 +165,10 @@ def largest_model(memory: float, plan: dict) -> float:
 # > the memory is already in bytes.
 # ~ memory / sum ==> memory * 2**30 / 1e9 / sum
 # %% wrong: asks the library => raised
-# ~ return buckets | {"
-# ~~ ==> return {"main_grads": 0.0} | __import__("course_lib.estimate.memory").estimate.memory.state_by_bucket(params,
-# ~~ "B") | {"
-# ~ memory / sum(state_buckets(1, plan).values())
-# ~~ ==> __import__("course_lib.estimate.memory").estimate.memory.largest_model(memory, "B")
+# ~ buckets | ==> {"main_grads": 0.0} |
+# ~~ __import__("course_lib.estimate.memory").estimate.memory.state_by_bucket(params, "B") |
+# -     return memory / sum(state_buckets(1, plan).values())
+# +     return __import__("course_lib.estimate.memory").estimate.memory.largest_model(memory, "B")
 # %% half: the buckets alone => 1.5
 # ~ return memory / sum(state_buckets(1, plan).values()) ==> raise NotImplementedError
 # %% half: both, for this plan only => 2.5

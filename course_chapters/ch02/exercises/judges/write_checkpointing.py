@@ -9,9 +9,7 @@ from torch import Tensor
 
 from course_chapters.ch02.exercises.probes import pass_bytes, plain_call
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, first, judged, verdict
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, Wrong, first, hidden, judged, shown, verdict
 from course_grader.judging.tensors import all_close, close, tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import KiB
@@ -23,7 +21,6 @@ right = Worked("write-checkpointing")
 
 
 def flat(gradients: Sequence[Sequence[Tensor | None]]) -> list[Tensor | None]:
-    """The gradients of all segments in one list."""
     return [each for segment in gradients for each in segment]
 
 
@@ -137,7 +134,6 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 def spec_of(rng: random.Random, streams: int, depths: list[int], **more: Any) -> dict[str, Any]:
-    """A net's description."""
     usual = {"width": 32, "rows": 8, "depths": depths, "dropout": 0.0, "streams": streams, "input_grad": True}
     return {"seed": rng.randrange(2**31), **usual, **more}
 
@@ -199,14 +195,10 @@ JUDGING = Judging(
     weighed=_weighed,
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def checkpoint(function, *inputs):
     """`function(*inputs)` for one input or more, keeping only these. Budget: one more call, in the backward pass."""
 
-    ### BEGIN SOLUTION
     class Again(torch.autograd.Function):
         @staticmethod
         def forward(ctx, anchor, *inputs):
@@ -225,8 +217,6 @@ def checkpoint(function, *inputs):
             return None, *(x.grad for x in inputs)
 
     return Again.apply(torch.empty(0, requires_grad=True), *inputs)
-    ### END SOLUTION
-
 # %% right: hooks on what autograd saves
 def checkpoint(function, *inputs):
     if not torch.is_grad_enabled():
@@ -254,7 +244,6 @@ def checkpoint(function, *inputs):
 
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         return function(*inputs)
-
 # %% right: a leaf in between, and a hook on its gradient
 def checkpoint(function, *inputs):
     if not torch.is_grad_enabled():
@@ -271,7 +260,6 @@ def checkpoint(function, *inputs):
 
     out.register_hook(again)
     return out
-
 # %% wrong: everything under no_grad => values no-graph
 # -     return Again.apply(torch.empty(0, requires_grad=True), *inputs)
 # +     with torch.no_grad():

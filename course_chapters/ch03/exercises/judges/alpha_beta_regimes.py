@@ -1,12 +1,8 @@
-import random
 from collections.abc import Sequence
 
 from course_chapters.ch03.exercises.alpha_beta_regimes import points
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import Column, one_verdict, shares, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, one_verdict, shares, shown, table
 from course_grader.judging.random_inputs import generality, log_uniform, one_apart, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import GB, bytes_text, duration_text, number_text
 
 Way = Sequence[float]  # α in seconds, β in bytes/s
@@ -18,12 +14,12 @@ def _way(pair: Way) -> str:
     return f"({duration_text(pair[0])}, {number_text(pair[1] / GB)} GB/s)"
 
 
-def _ways(rng: random.Random) -> tuple[list[float], list[float]]:
+def _ways(rng: Random) -> tuple[list[float], list[float]]:
     slow = [log_uniform(rng, 1e-6, 1e-5), log_uniform(rng, 2e9, 2e10)]
     return slow, [log_uniform(rng, 1.2e-5, 1e-4), log_uniform(rng, 2.5e10, 4e11)]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     small, large = params["small"], params["large"]
     drawn = [(log_uniform(rng, 1e-6, 5e-5), log_uniform(rng, 5e9, 4e11)) for _ in range(8)]
     logs = [points(rng, *pair, count) for pair, count in zip(drawn, (12, 60, *[24] * 6), strict=True)]
@@ -49,8 +45,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _line(place: int, unit: str, hint: str) -> Column:
     return Column(
-        part="line",
-        unit=unit,
+        "line",
+        unit,
         want=lambda *row: right[0](*row)[place],
         words=lambda sizes, seconds: f"{len(sizes)} messages",
         rel=0.08,
@@ -68,18 +64,15 @@ JUDGING = Judging(
                 _line(1, "bytes/s", "β: what does the largest message get?"),
             ),
             Column(
-                part="switch",
-                unit="bytes",
-                want=right[1],
+                "switch",
+                "bytes",
                 words=lambda small, large: f"{_way(small)} against {_way(large)}",
                 hint="Where do the two lines meet, and which method is faster above that size?",
             ),
             Column(
-                part="best",
-                unit="bytes/s",
-                want=right[2],
-                words=lambda n, small, large: f"{bytes_text(n)} by {_way(small)} or {_way(large)}",
+                "best", "bytes/s", words=lambda n, small, large: f"{bytes_text(n)} by {_way(small)} or {_way(large)}"
             ),
+            right=right,
         )
     ),
     within=0.05,
@@ -91,47 +84,31 @@ JUDGING = Judging(
     "override it.",
 )
 
-ANSWERS = r'''import math
-
-import numpy as np
-
-from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def fit_line(sizes: list[float], seconds: list[float]) -> tuple[float, float]:
     """(α in seconds, β in bytes/s) of measured messages."""
-    ### BEGIN SOLUTION
     n, t = np.array(sizes), np.array(seconds)
     (alpha, per_byte), *_ = np.linalg.lstsq(np.stack([1 / t, n / t], axis=1), np.ones(len(t)), rcond=None)
     return float(alpha), float(1 / per_byte)
-    ### END SOLUTION
 
 
 def switch_size(small: tuple[float, float], large: tuple[float, float]) -> float:
     """The smallest size in bytes from which the second is at least as fast; 0.0: always, math.inf: never."""
-    ### BEGIN SOLUTION
     wait, gain = large[0] - small[0], 1 / small[1] - 1 / large[1]  # seconds once, seconds for each byte
     if gain <= 0:
         return math.inf  # from some size on it is the slower one
     return max(0.0, wait / gain)
-    ### END SOLUTION
 
 
 def best_bandwidth(nbytes: float, small: tuple[float, float], large: tuple[float, float]) -> float:
     """Bytes/s of a message sent by the faster method."""
-    ### BEGIN SOLUTION
     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
-    ### END SOLUTION
-
 # %% right: both ends of the log, plain Python  from: worked
 def fit_line(sizes, seconds):
     ordered = sorted(zip(sizes, seconds))
     alpha = sum(t for _, t in ordered[:5]) / 5
     rates = [n / (t - alpha) for n, t in ordered[-4:]]
     return [alpha, sum(rates) / 4]
-
-
 # %% wrong: raw seconds => values
 # > this fits raw seconds, so the largest messages dominate.
 # ~ (alpha, per_byte), *_ = np.linalg.lstsq(np.stack([1 / t, n / t], axis=1), np.ones(len(t)), rcond=None)

@@ -22,14 +22,10 @@ JUDGING = audit(
 
 ANSWERS = r'''from course_lib.estimate import facts
 from course_lib.estimate.units import GB, TFLOP
-
 h100 = facts.device("H100 SXM")
-
-
 # %% right: worked
 def audit_sheets() -> dict[str, tuple[float, str, str]]:
     """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
-    ### BEGIN SOLUTION
     k40, b200 = facts.device("K40"), facts.device("B200 SXM")
     one_way, adapter = h100.link_both_ways / 2, h100.network_one_way
     flat = h100.bandwidth * 100 / (h100.bandwidth * 50)
@@ -47,8 +43,6 @@ def audit_sheets() -> dict[str, tuple[float, str, str]]:
         "pod-245": (192 * 16 * h100.memory / 1e12, "right", "as printed"),
         "decode-one": (2 / 2, "right", "as printed"),
     }
-    ### END SOLUTION
-
 # %% right: by hand, lists, rounded, capitals, one more id
 # ~ (b200.dense_flops / TFLOP, "wrong", "dense or sparse") ==> [2250, "Wrong", "Dense or sparse"]
 # ~ h100.dense_flops / h100.bandwidth ==> 295

@@ -1,17 +1,12 @@
-import random
-
 from course_chapters.ch03.exercises.judges.shared import PEAKS
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, plain, shown, unseen
 from course_grader.judging.per_row import CLOSE, EXACT, Series, shares, table
-from course_grader.judging.random_inputs import each_changed, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import GB, bytes_text, flops_text
 
 right = Worked("cluster-anatomy")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def row(*counts: int) -> tuple[object, ...]:
         return list(counts), rng.choice((16, 40, 80, 141, 192)) * GB, rng.choice(PEAKS)
 
@@ -29,7 +24,7 @@ def _series(part: str, place: int, rel: float) -> Series:
     def words(counts: list[int], memory: float, flops: float) -> str:
         return f"{counts} of {bytes_text(memory)} and {flops_text(flops)}/s, {part}"
 
-    return Series(part=part, want=lambda *row: right(*row)[place], words=words, each="level", rel=rel)
+    return Series(part, want=lambda *row: right(*row)[place], words=words, each="level", rel=rel)
 
 
 JUDGING = Judging(
@@ -44,18 +39,12 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''import itertools
-import math
 import operator
-
-
 # %% right: worked
 def anatomy(counts: list[int], memory: float, flops: float) -> tuple[list[int], list[float], list[float]]:
     """GPUs, bytes and FLOP/s of one unit of each level, from the inside out."""
-    ### BEGIN SOLUTION
     gpus = [math.prod(counts[: level + 1]) for level in range(len(counts))]
     return gpus, [n * memory for n in gpus], [n * flops for n in gpus]
-    ### END SOLUTION
-
 # %% right: a running product
 # ~ [math.prod(counts[: level + 1]) for level in range(len(counts))]
 # ~~ ==> list(itertools.accumulate(counts, operator.mul))

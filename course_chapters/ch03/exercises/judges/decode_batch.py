@@ -1,11 +1,6 @@
-import random
-
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import Column, one_verdict, shares, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, one_verdict, shares, shown, table
 from course_grader.judging.random_inputs import generality, log_uniform, one_apart, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import GB, TFLOP, bytes_text, number_text
 
 right = Worked("decode-batch")
@@ -21,7 +16,7 @@ def _safe(flops: float, *others: float) -> bool:
     return len({right(flops * (1 + shift), *others) for shift in (-1e-6, 0.0, 1e-6)}) == 1
 
 
-def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
+def _batch_cases(params: Params, rng: Random) -> list[Case]:
     run = (params["flops"], params["bandwidth"], params["params"], params["weight_size"])
 
     def some(count: int, low: float, high: float) -> list[tuple[float, ...]]:
@@ -69,15 +64,15 @@ JUDGING = Judging(
     verdicts=one_verdict(
         table(
             Column(
-                part="batch",
-                unit="sequences",
-                want=right,
+                "batch",
+                "sequences",
                 words=_machine_words,
                 rel=0.0,
                 hint="At which batch do both times of a step meet?",
                 none="each further sequence takes longer to read than to compute, so no batch is enough; return None",
                 some="some batch is enough here",
-            )
+            ),
+            right=right,
         )
     ),
     why="Weights are read once for the whole batch, so each further sequence is free until computing takes as long as "
@@ -88,19 +83,12 @@ JUDGING = Judging(
     "thousands of tokens.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 kept = params("decode-batch").kept  # leave as is: "each" or "shared": whose `kv_bytes` they are in your variant
 
 
 def smallest_batch(flops: float, bandwidth: float, params: float, weight_size: float, kv_bytes: float) -> int | None:
     """The least whole batch whose step computes at least as long as it reads; None if no batch does."""
-    ### BEGIN SOLUTION
     compute = 2 * params / flops  # seconds for each sequence
     once, each = weight_size * params / bandwidth, kv_bytes / bandwidth
     if kept == "shared":
@@ -108,8 +96,6 @@ def smallest_batch(flops: float, bandwidth: float, params: float, weight_size: f
     if compute <= each:
         return None
     return max(1, math.ceil(once / (compute - each) * (1 - 1e-12)))
-    ### END SOLUTION
-
 # %% right: a search by doubling and halving  from: worked
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     def fills(batch):
@@ -126,8 +112,6 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
         middle = (low + high) // 2
         low, high = (low, middle) if fills(middle) else (middle, high)
     return float(high)
-
-
 # %% wrong: not whole => values
 # > a batch is a whole number of sequences.
 # ~ max(1, math.ceil(once / (compute - each) * (1 - 1e-12))) ==> once / (compute - each)

@@ -1,13 +1,9 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_chapters.ch03.exercises.fit_roofs import bench
 from course_chapters.ch03.exercises.shared import CHIPS
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.per_row import Column, shares, table
-from course_grader.judging.random_inputs import generality, plain
-from course_grader.records import Case
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, generality, plain, shares, table
 from course_lib.estimate.units import TFLOP, number_text
 
 Runs = Sequence[Mapping[str, Any]]
@@ -21,8 +17,8 @@ def _words(runs: Runs, cache: float, flops: float, bandwidth: float) -> str:
 
 def _column(place: int, part: str, unit: str) -> Column:
     return Column(
-        part=part,
-        unit=unit,
+        part,
+        unit,
         want=lambda *row: right(*row)[place],
         words=_words,
         hint="Compare your time of each run, and the runs that you keep, with the list of flaws.",
@@ -34,11 +30,11 @@ def _row(values: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(values[name] for name in ("runs", "cache", "sheet_flops", "sheet_bandwidth"))
 
 
-def _drawn(clock: str, rng: random.Random, count: int) -> list[tuple[Any, ...]]:
+def _drawn(clock: str, rng: Random, count: int) -> list[tuple[Any, ...]]:
     return [_row(bench(rng, rng.choice(CHIPS), clock, subtle=bool(number % 2))) for number in range(count)]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     *rows, (runs, *sheet) = _drawn(params["clock"], rng, 10)
     slow = [{**run, "seconds": [20 * each for each in run["seconds"]]} for run in runs]
     rows.append((slow + runs, *sheet))  # a long log, poorly written kernels first
@@ -62,21 +58,12 @@ JUDGING = Judging(
     "and quartiles.",
 )
 
-ANSWERS = r'''import statistics
-
-import numpy as np
-
-from course_lib import params
-from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 clock = params("fit-roofs").clock  # leave as is: "durations" or "readings": what `seconds` holds in your variant
 
 
 def fit_roofs(runs: list[dict], cache: float, sheet_flops: float, sheet_bandwidth: float) -> tuple[float, float, float]:
     """The roofs from the valid runs: (FLOP/s, bytes/s, FLOP per byte where both meet)."""
-    ### BEGIN SOLUTION
     best_flops = best_bandwidth = 0.0
     for run in runs:
         spent = run["seconds"] if clock == "durations" else np.diff(run["seconds"])
@@ -88,8 +75,6 @@ def fit_roofs(runs: list[dict], cache: float, sheet_flops: float, sheet_bandwidt
         if streams:
             best_bandwidth = max(best_bandwidth, bandwidth)
     return float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
-    ### END SOLUTION
-
 # %% right: numpy, the fastest repeat, a list  from: worked
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     least = np.array([min(run["seconds"] if clock == "durations" else np.diff(run["seconds"])) for run in runs])
@@ -99,8 +84,6 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     honest = (rates <= 1.1 * sheet_flops) & (~beyond | (passed <= 1.1 * sheet_bandwidth))
     peak, wide = rates[honest].max(), passed[honest & beyond].max()
     return [peak, wide, peak / wide]
-
-
 # %% wrong: warm-up counted => values
 # > a mean includes the warm-up and the disturbed repeats.
 # ~ median(spent) ==> fmean(spent)
@@ -146,8 +129,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # ~ float(best_flops / best_bandwidth) ==> float(best_bandwidth / best_flops)
 # %% half: the ridge upside down => 6  from: upside down
 # %% wrong: a pair => values wrong-shape
-# ~ return float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
-# ~~ ==> return best_flops, best_bandwidth
+# ~ float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth) ==> best_flops, best_bandwidth
 # %% wrong: the shown log by heart => values only-the-example
 # ~ float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
 # ~~ ==> fit_roofs.__dict__.setdefault("seen", (best_flops, best_bandwidth, best_flops / best_bandwidth))

@@ -1,13 +1,8 @@
-import random
-
-from course_grader.judging import Judging, Params
+from course_grader.judging import Case, Column, Judging, Params, Random, generality, log_uniform, plain, shares, table
 from course_grader.judging.cases import shown
-from course_grader.judging.per_row import Column, shares, table
-from course_grader.judging.random_inputs import generality, log_uniform, plain
-from course_grader.records import Case
 
 
-def _device(rng: random.Random) -> dict[str, object]:
+def _device(rng: Random) -> dict[str, object]:
     quiet = [rng.uniform(0.99, 1.01) for _ in range(rng.choice((5, 6, 7)))]
     slow, quick = rng.sample(range(len(quiet)), 2)
     quiet[slow], quiet[quick] = rng.uniform(3, 8), rng.uniform(0.6, 0.85)
@@ -21,7 +16,7 @@ def _device(rng: random.Random) -> dict[str, object]:
     }
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     quiet = {"launch": 5e-6, "wait": 8e-6, "warm_up": [40.0, 8.0, 2.0], "pending": 0.8}
     example = {"kernel": 1.36e-3, **quiet, "disturbed": [1.0, 1.0, 6.0, 1.0, 0.8, 1.0]}
     rows = [(_device(rng), rng.choice((11, 15, 25, 40, 101))) for _ in range(16)]
@@ -39,8 +34,8 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="kernel",
-            unit="seconds",
+            "kernel",
+            "seconds",
             rel=0.05,
             want=lambda spec, count: spec["kernel"],
             words=lambda spec, count: f"a kernel timed {count} times",
@@ -55,15 +50,9 @@ JUDGING = Judging(
     "`torch.utils.benchmark.Timer`, which does both and takes the median.",
 )
 
-ANSWERS = r'''import statistics
-
-import numpy as np
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def time_kernel(device, repeats: int) -> float:
     """Median seconds of one kernel of `device` over `repeats` repeats."""
-    ### BEGIN SOLUTION
     for _ in range(10):  # the first launches are slow for reasons of their own
         device.launch()
     times = []
@@ -74,8 +63,6 @@ def time_kernel(device, repeats: int) -> float:
         device.synchronize()
         times.append(device.now() - start)
     return statistics.median(times)
-    ### END SOLUTION
-
 # %% right: no warm-up but a median, wait carried over  from: worked
 def time_kernel(device, repeats):
     device.synchronize()
@@ -85,8 +72,6 @@ def time_kernel(device, repeats):
         device.synchronize()
         marks.append(device.now())
     return np.median(np.diff(marks))
-
-
 # %% wrong: hasty => values  from: the card
 # > this is the time to put a kernel into the queue; the clock does not wait for the kernel to finish.
 # %% wrong: waits before, not after => values hasty

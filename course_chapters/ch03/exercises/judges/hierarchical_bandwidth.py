@@ -1,19 +1,14 @@
-import random
 from collections.abc import Sequence
 
 from course_chapters.ch03.exercises.hierarchical_bandwidth import level, sheet_levels
-from course_grader.judging import Fault, Judging, Params, Worked, near
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, near, shown, unseen
 from course_grader.judging.per_row import CLOSE, Column, Series, shares, table
-from course_grader.judging.random_inputs import unseen
-from course_grader.records import Case
 from course_lib.estimate.units import GB, number_text
 
 right = Worked("hierarchical-bandwidth")
 
 
 def _levels_apart(got: Sequence[float], want: Sequence[float]) -> Fault:
-    """The first level that is wrong, or that there are too few or too many."""
     if len(got) != len(want):
         return "wrong-shape", f"return one number a level, {len(want)} in all; got {len(got)}."
     wrong = next(at for at, (one, other) in enumerate(zip(got, want, strict=True)) if not near(one, other, CLOSE))
@@ -25,7 +20,7 @@ def _buffer_words(parts: Sequence[float], rates: Sequence[float]) -> str:
     return ", ".join(f"{100 * part:.3g} % at {number_text(rate / GB)} GB/s" for part, rate in both)
 
 
-def _levels(rng: random.Random, count: int) -> list[dict[str, object]]:
+def _levels(rng: Random, count: int) -> list[dict[str, object]]:
     """Levels that are narrower further out, but for a wide one now and then."""
     levels = []
     for index in range(count):
@@ -37,7 +32,7 @@ def _levels(rng: random.Random, count: int) -> list[dict[str, object]]:
     return levels
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     mixes = [([1.0], [50e9]), ([0.0, 1.0], [450e9, 50e9])]
     for count in (*(rng.randint(2, 5) for _ in range(15)), 12):
         parts = [rng.randint(0, 8) for _ in range(count)]
@@ -58,14 +53,11 @@ JUDGING = Judging(
     shares=shares(levels=(0.25, 0.3), effective=(0.2, 0.25)),
     cases=_cases,
     verdicts=table(
-        Series(part="levels", want=right[0], words=lambda levels: f"{len(levels)} levels", apart=_levels_apart),
+        Series("levels", words=lambda levels: f"{len(levels)} levels", apart=_levels_apart),
         Column(
-            part="effective",
-            unit="bytes/s",
-            want=right[1],
-            words=_buffer_words,
-            hint="How many seconds does each share of the buffer take?",
+            "effective", "bytes/s", words=_buffer_words, hint="How many seconds does each share of the buffer take?"
         ),
+        right=right,
     ),
     why="First convert every published rate to one device and one direction. Then leaving the server costs a factor "
     "of 9 on an H100, not 18; a rack's 400 GB/s are the same 50 per device; and between pods a seventh remains. "
@@ -75,43 +67,29 @@ JUDGING = Judging(
     "(chapter 13).",
 )
 
-ANSWERS = r'''import math
-
-import numpy as np
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 phases = params("hierarchical-bandwidth").phases  # leave as is: "in turn" or "at once" in your variant
 
 
 def cross_bandwidth(levels: list[dict]) -> list[float]:
     """For each level, from the inside out: bytes/s of one device, one way, when all of them send across it."""
-    ### BEGIN SOLUTION
     passed, found = math.inf, []
     for level in levels:
         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
         passed = min(passed, own)
         found.append(passed)
     return found
-    ### END SOLUTION
 
 
 def effective_bandwidth(shares: list[float], rates: list[float]) -> float:
     """Bytes/s of a whole buffer whose fraction `shares[i]` crosses a wire of `rates[i]` bytes/s."""
-    ### BEGIN SOLUTION
     times = [share / rate for share, rate in zip(shares, rates, strict=True)]
     return 1 / (sum(times) if phases == "in turn" else max(times))
-    ### END SOLUTION
-
 # %% right: numpy, a running minimum, a tuple  from: worked
 def cross_bandwidth(levels):
     keys = ("rate", "shared_by", "directions", "oversubscription")
     table = np.array([[level[key] for key in keys] for level in levels], dtype=float)
     return tuple(np.minimum.accumulate(table[:, 0] / table[:, 1:].prod(axis=1)))
-
-
 # %% wrong: both directions => values
 # > at least one rate still adds both directions.
 # ~ level["shared_by"] / level["directions"] ==> level["shared_by"]

@@ -1,11 +1,6 @@
-import random
-
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, one_apart, plain, shown, unseen
 from course_grader.judging.per_row import Column, shares, table
-from course_grader.judging.random_inputs import draw_rows, one_apart, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import bytes_text, flops_text
 
 _READS = {False: "", True: ", reads only"}  # by `reads_only`
@@ -18,7 +13,7 @@ def _size_text(size: int) -> str:
 right = Worked("matmul-intensity")
 
 
-def _intensity_cases(params: Params, rng: random.Random) -> list[Case]:
+def _intensity_cases(params: Params, rng: Random) -> list[Case]:
     side, size = params["side"], params["size"]
     rows, columns = (1, 7, 64, 1000, 8192), (5, 512, 11_008, 50_257)
     shapes = draw_rows(rng, 14, rows, (3, 128, 4096, 28_672), columns, (1, 2, 4, 8), (False, True))
@@ -41,24 +36,14 @@ JUDGING = Judging(
     cases=_intensity_cases,
     verdicts=table(
         Column(
-            part="matmul",
-            unit="FLOP per byte",
-            want=right[0],
+            "matmul",
+            "FLOP per byte",
             words=lambda m, k, n, s, r: f"({m:,} × {k:,}) by ({k:,} × {n:,}) at {_size_text(s)}{_READS[r]}",
             hint="Which of the three matrices are read, and which are written?",
         ),
-        Column(
-            part="relu",
-            unit="FLOP per byte",
-            want=right[1],
-            words=lambda s, r: f"elements of {_size_text(s)}{_READS[r]}",
-        ),
-        Column(
-            part="ridge",
-            unit="FLOP per byte",
-            want=right[2],
-            words=lambda f, b: f"{flops_text(f)}/s and {bytes_text(b)}/s",
-        ),
+        Column("relu", "FLOP per byte", words=lambda s, r: f"elements of {_size_text(s)}{_READS[r]}"),
+        Column("ridge", "FLOP per byte", words=lambda f, b: f"{flops_text(f)}/s and {bytes_text(b)}/s"),
+        right=right,
     ),
     why="The FLOP grow with the volume m·k·n, the bytes with the three faces. So a large product lies far to the "
     "right of any ridge, and an elementwise operation of any size far to the left. For a product of side 4,096 in "
@@ -67,37 +52,24 @@ JUDGING = Judging(
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts the FLOP; PyTorch does not count the bytes for you.",
 )
 
-ANSWERS = r'''import numpy as np
-
-from course_lib import params
-from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 output = params("matmul-intensity").output  # leave as is: "written" or "accumulated": what your variant does with C
 
 
 def matmul_intensity(m: int, k: int, n: int, size: int, reads_only: bool) -> float:
     """FLOP per byte of C = A·B with A (m, k), B (k, n) and `size` bytes per element."""
-    ### BEGIN SOLUTION
     passes = (output == "accumulated") + (not reads_only)
     return 2 * m * k * n / (size * (m * k + k * n + passes * m * n))
-    ### END SOLUTION
 
 
 def relu_intensity(size: int, reads_only: bool) -> float:
     """FLOP per byte of max(x, 0), one FLOP per element of `size` bytes."""
-    ### BEGIN SOLUTION
     return 1 / size if reads_only else 1 / (2 * size)
-    ### END SOLUTION
 
 
 def ridge(flops: float, bandwidth: float) -> float:
     """FLOP per byte at which FLOP/s and bytes/s are equally busy."""
-    ### BEGIN SOLUTION
     return flops / bandwidth
-    ### END SOLUTION
-
 # %% right: harmonic sides, numpy
 # ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n)) ==> np.float64(2) / size / (1 / n + 1 / m + passes / k)
 # ~ 1 / size if reads_only else 1 / (2 * size) ==> np.divide(1, size + (1 - reads_only) * size)

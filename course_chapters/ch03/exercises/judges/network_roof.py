@@ -3,10 +3,7 @@ from typing import Any
 
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS
 from course_chapters.ch03.exercises.network_roof import twelve
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.per_row import Column, Word, table
-from course_grader.judging.random_inputs import generality, log_uniform, one_apart
-from course_grader.records import Case
+from course_grader.judging import Case, Column, Judging, Params, Word, Worked, generality, log_uniform, one_apart, table
 from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text, flops_text
 
@@ -61,14 +58,11 @@ JUDGING = Judging(
     verdicts=table(
         (
             Column(
-                part="roof",
-                unit="FLOP/s",
-                want=lambda *row: right(*row)[0],
-                words=_work_words,
-                hint="Which of the three is busy the longest, and for how long?",
+                "roof", "FLOP/s", words=_work_words, hint="Which of the three is busy the longest, and for how long?"
             ),
-            Word(part="bound", choices=PARTS, want=lambda *row: right(*row)[1], words=_work_words),
-        )
+            Word("bound", PARTS, words=_work_words),
+        ),
+        right=right,
     ),
     why="Each resource is busy for its amount divided by its rate. With perfect overlap the longest of the three is "
     "the time of the step, and FLOP divided by that time is the attainable rate. Arithmetic limits a layer inside "
@@ -79,12 +73,7 @@ JUDGING = Judging(
     "communication kernels.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 kind = params("network-roof").network_kind  # leave as is: what `network` counts: "one way" or "both ways"
 
 
@@ -92,13 +81,10 @@ def three_roofs(
     flop: float, memory_bytes: float, network_bytes: float, flops: float, bandwidth: float, network: float
 ) -> tuple[float, str]:
     """The highest FLOP/s that the work can reach, and its roof: "compute", "memory" or "network"."""
-    ### BEGIN SOLUTION
     one_way = network if kind == "one way" else network / 2
     busy = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / one_way}
     bound = max(busy, key=busy.get)
     return flop / busy[bound], bound
-    ### END SOLUTION
-
 # %% right: three roofs, the lowest
 # -     bound = max(busy, key=busy.get)
 # -     return flop / busy[bound], bound

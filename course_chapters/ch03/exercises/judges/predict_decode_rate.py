@@ -25,21 +25,15 @@ JUDGING = prediction(
     "the memory's speed, and the peak does not matter: divide the bytes of all weights by the bytes per second.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 one = params("predict-decode-rate")  # leave as is: your variant: one.params, one.flops, one.bandwidth
 
 
 def tokens_interval() -> tuple[float, float]:
     """(low, high): the interval in which you expect the rate in tokens per second, with high at most 4 × low."""
-    ### BEGIN SOLUTION
     weights = 2 * one.params  # bytes, all of them read for every token
     guess = one.bandwidth / weights
     return guess / 2, guess * 1.2
-    ### END SOLUTION
-
 # %% right: far off, exactly a factor of four, a list
 # ~ guess / 2, guess * 1.2 ==> [10_000.0, 40_000.0]
 # %% wrong: too wide => values too-wide

@@ -1,18 +1,13 @@
 import random
 from collections.abc import Sequence
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.mistakes import WHOLE, Wrong
+from course_grader.judging import WHOLE, Case, Judging, Params, Worked, Wrong, draw_rows, one_apart, shown, unseen
 from course_grader.judging.per_row import Column, Series, shares, table
-from course_grader.judging.random_inputs import draw_rows, one_apart, unseen
-from course_grader.records import Case
 
 right = Worked("quantization-dips")
 
 
 def _dips_apart(got: Sequence[float], want: Sequence[float]) -> Wrong:
-    """How a list differs from the dips."""
     extra, missing = len(set(got) - set(want)), len(set(want) - set(got))
     if not extra and not missing:
         return Wrong("order", "the sizes are right, but not in rising order or not once each.", where=WHOLE)
@@ -55,19 +50,15 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="efficiency",
-            unit="(a fraction of one)",
-            want=right[0],
+            "efficiency",
+            "(a fraction of one)",
             words=lambda m, n, t, s: f"{m:,} × {n:,} in tiles of {t} on {s} processors",
             hint="The cost counts whole tiles and whole rounds of them.",
         ),
         Series(
-            part="dips",
-            want=right[1],
-            rel=0.0,
-            words=lambda m, sizes, t, s: f"m = {m:,}, tiles of {t}, {s} processors",
-            apart=_dips_apart,
+            "dips", rel=0.0, words=lambda m, sizes, t, s: f"m = {m:,}, tiles of {t}, {s} processors", apart=_dips_apart
         ),
+        right=right,
     ),
     why="Work comes in whole tiles and tiles in whole rounds, so the time of a matmul grows in steps while its FLOP "
     "grow smoothly. Just after each step some processors are idle: one more column can start a round in which "
@@ -75,34 +66,21 @@ JUDGING = Judging(
     pytorch="`torch.nn.Embedding` and the output layer are often padded to a multiple of 64 or 128 for this reason.",
 )
 
-ANSWERS = r'''import math
-
-import numpy as np
-
-from course_lib import params
-from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 slots = params("quantization-dips").slots  # leave as is: tiles that a processor takes at a time in your variant
 
 
 def efficiency(m: int, n: int, tile: int, sms: int) -> float:
     """Useful elements of an output of (m, n) divided by the elements computed, as a fraction of one."""
-    ### BEGIN SOLUTION
     tiles = math.ceil(m / tile) * math.ceil(n / tile)
     waves = math.ceil(tiles / (sms * slots))
     return m * n / (waves * sms * slots * tile**2)
-    ### END SOLUTION
 
 
 def dips(m: int, sizes: list[int], tile: int, sms: int) -> list[int]:
     """Those of `sizes` at which the efficiency is lower than at the size before."""
-    ### BEGIN SOLUTION
     kept = [efficiency(m, n, tile, sms) for n in sizes]
     return [n for n, before, now in zip(sizes[1:], kept, kept[1:], strict=False) if now < before]
-    ### END SOLUTION
-
 # %% right: numpy, whole numbers  from: worked
 def efficiency(m, n, tile, sms):
     tiles = -(-m // tile) * -(-n // tile)
@@ -113,8 +91,6 @@ def dips(m, sizes, tile, sms):
     n = np.array(sizes)
     paid = -(-(-(-m // tile) * -(-n // tile)) // (sms * slots))
     return n[1:][n[1:] * paid[:-1] < n[:-1] * paid[1:]]
-
-
 # %% wrong: no waves => values
 # > a partly filled round costs a full one.
 # ~ waves * sms * slots * tile**2 ==> tiles * tile**2

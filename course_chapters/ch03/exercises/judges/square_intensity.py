@@ -1,18 +1,13 @@
-import random
-
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS
 from course_chapters.ch03.exercises.square_intensity import PAST
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, one_apart, plain, shown, unseen
 from course_grader.judging.per_row import Column, Word, shares, table
-from course_grader.judging.random_inputs import draw_rows, one_apart, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import bytes_text, flops_text
 
 right = Worked("square-intensity")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     size, own = params["size"], (params["flops"], params["bandwidth"])
     middle = int(size * 1.25 * own[0] / own[1])  # the ridge lies between its two counts
     other = (125e12, 0.9e12)
@@ -37,10 +32,11 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         [
-            Column(part="reads", unit="FLOP per byte read", want=lambda *row: right(*row)[0], words=_words),
-            Column(part="writes", unit="FLOP per byte moved", want=lambda *row: right(*row)[1], words=_words),
-            Word(part="ridge", choices=PAST, want=lambda *row: right(*row)[2], words=_words),
-        ]
+            Column("reads", "FLOP per byte read", words=_words),
+            Column("writes", "FLOP per byte moved", words=_words),
+            Word("ridge", PAST, words=_words),
+        ],
+        right=right,
     ),
     why="The counts are n / size and two thirds of that. They disagree only for sides between 1 and 1.5 times size × "
     "ridge. At n = 4,096 in 16 bits they are 2,048 and 1,365 FLOP per byte, both far past the ridge of an H100; "
@@ -48,20 +44,14 @@ JUDGING = Judging(
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts the FLOP; PyTorch does not count the bytes for you.",
 )
 
-ANSWERS = r'''from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def both_counts(n: int, size: int, flops: float, bandwidth: float) -> tuple[float, float, str]:
     """FLOP per byte (reads only, with the write), and which of them are past the ridge."""
-    ### BEGIN SOLUTION
     flop, matrix, ridge = 2 * n**3, size * n**2, flops / bandwidth
     reads, writes = flop / (2 * matrix), flop / (3 * matrix)
     if writes > ridge:
         return reads, writes, "both"
     return reads, writes, "reads only" if reads > ridge else "neither"
-    ### END SOLUTION
-
 # %% right: in closed form
 # ~ flop / (2 * matrix), flop / (3 * matrix) ==> n / size, n / 1.5 / size
 # %% wrong: multiply adds => values

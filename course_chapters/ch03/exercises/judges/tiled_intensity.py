@@ -1,11 +1,7 @@
 import math
 import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, Column, shares, table
-from course_grader.judging.random_inputs import one_apart, unseen
-from course_grader.records import Case
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Worked, one_apart, shares, shown, table, unseen
 
 right = Worked("tiled-intensity")
 
@@ -29,7 +25,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     side, store = params["side"], params["cache"]
 
     def sized(tiles: int, whole: bool) -> int:
-        """A side of at least two tiles."""
         return tiles * rng.randint(2, 7) + (0 if whole else rng.randint(1, tiles - 1))
 
     tiles_even, tiles_odd = (2, 8, 16, 32, 64), (3, 5, 16, 48, 100)
@@ -61,28 +56,21 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="moves",
-            unit="elements",
-            want=right[0],
+            "moves",
+            "elements",
             rel=EXACT,
             hint="Count how often each tile of A, B and C moves.",
             words=lambda m, k, n, t: f"{_size_words(m, k, n)} in tiles of {t}",
         ),
+        Column("tile", "elements along a side", rel=EXACT, words=lambda c: f"a cache of {c:,} elements"),
         Column(
-            part="tile",
-            unit="elements along a side",
-            want=right[1],
-            rel=EXACT,
-            words=lambda c: f"a cache of {c:,} elements",
-        ),
-        Column(
-            part="intensity",
-            unit="FLOP per byte",
-            want=right[2],
+            "intensity",
+            "FLOP per byte",
             words=lambda m, k, n, c, s: (
                 f"{_size_words(m, k, n)} through {c:,} elements of {s} byte{'' if s == 1 else 's'}"
             ),
         ),
+        right=right,
     ),
     why="A matrix moves as often as there are tiles along the side that it does not have: every element of A is used "
     "for every column of C, one tile width of columns at a time. Three tiles share the cache, so the side and the "
@@ -92,39 +80,26 @@ JUDGING = Judging(
     "and `BLOCK_K`.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 stays = params("tiled-intensity").stays  # leave as is: "C" or "A": which tile stays in the cache in your variant
 
 
 def tile_moves(m: int, k: int, n: int, tile: int) -> int:
     """Elements of A (m, k), B (k, n) and C (m, n) loaded and written, all together."""
-    ### BEGIN SOLUTION
     rows, steps, columns = (math.ceil(side / tile) for side in (m, k, n))
     if stays == "C":
         return m * k * columns + k * n * rows + m * n
     return m * k + k * n * rows + m * n * (2 * steps - 1)
-    ### END SOLUTION
 
 
 def best_tile(cache: int) -> int:
     """The largest whole tile side for which three tiles fit into `cache` elements."""
-    ### BEGIN SOLUTION
     return math.isqrt(cache // 3)
-    ### END SOLUTION
 
 
 def tiled_intensity(m: int, k: int, n: int, cache: int, size: int) -> float:
     """FLOP per byte with the best tile, elements of `size` bytes."""
-    ### BEGIN SOLUTION
     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
-    ### END SOLUTION
-
 # %% right: a loop that counts  from: worked
 def tile_moves(m, k, n, tile):
     rows, steps, columns = ([min(tile, side - start) for start in range(0, side, tile)] for side in (m, k, n))
@@ -135,8 +110,6 @@ def tile_moves(m, k, n, tile):
         for at, depth in enumerate(steps if stays == "A" else []):
             moved += height * depth + sum(depth * width + height * width * (1 + (at > 0)) for width in columns)
     return moved
-
-
 # %% wrong: infinite cache => values
 # > this requires an infinite cache.
 # ~ rows, steps, columns = (math.ceil(side / tile) for side in (m, k, n)) ==> rows = steps = columns = 1

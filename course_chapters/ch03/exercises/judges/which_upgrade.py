@@ -1,12 +1,9 @@
-import random
 from collections.abc import Mapping
 
 from course_chapters.ch03.exercises.which_upgrade import PARTS
-from course_grader.exercises.drilling import pick
-from course_grader.judging import Judging, Params, Worked
+from course_grader.exercises import pick
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, generality, log_uniform, one_apart
 from course_grader.judging.per_row import Column, Word, table
-from course_grader.judging.random_inputs import draw_rows, generality, log_uniform, one_apart
-from course_grader.records import Case
 from course_lib.estimate.units import duration_text
 
 Amounts = Mapping[str, float]
@@ -27,7 +24,7 @@ _RATES = {
 }
 
 
-def _step(rng: random.Random) -> tuple[object, ...]:
+def _step(rng: Random) -> tuple[object, ...]:
     rates = pick(**_RATES)(rng)
     work = {part: float(f"{log_uniform(rng, 1e-3, 1e-1) * rates[part]:.4g}") for part in PARTS}
     if rng.random() < 0.3:
@@ -42,7 +39,7 @@ def clear(work: Amounts, rates: Amounts, factor: float) -> bool:
     return right(more, rates, factor)[0] == best
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     shown = [(case["work"], params["rates"], params["factor"]) for case in params["cases"]]
     others = [step for (step,) in draw_rows(rng, 60, _step, keep=lambda row: clear(*row[0]))]
     others += one_apart(others, right, clear)
@@ -54,15 +51,12 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         (
-            Word(part="part", choices=PARTS, want=lambda *row: right(*row)[0], words=_words),
+            Word("part", PARTS, words=_words),
             Column(
-                part="speed-up",
-                unit="times",
-                want=lambda *row: right(*row)[1],
-                words=_words,
-                hint="Divide the time before by the time after, with the new rates.",
+                "speed-up", "times", words=_words, hint="Divide the time before by the time after, with the new rates."
             ),
-        )
+        ),
+        right=right,
     ),
     why="If everything overlaps, only the busiest part can help, and only until the next one is the busiest: a factor "
     "of two gains at most two. If the wires do not overlap, every part on the critical path helps a little "
@@ -71,17 +65,13 @@ JUDGING = Judging(
     pytorch="A trace of `torch.profiler` gives the four busy times of a real step.",
 )
 
-ANSWERS = r'''from course_lib import params; from course_lib.estimate import roofline
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 overlap = params("which-upgrade").overlap  # leave as is: "everything" or "wires wait" in your variant
 
 
 def best_upgrade(work: dict[str, float], rates: dict[str, float], factor: float) -> tuple[str, float]:
     """The part that shortens the step most when it is `factor` times as fast, and the speed-up."""
 
-    ### BEGIN SOLUTION
     def step(speed: dict[str, float]) -> float:
         busy = {part: work[part] / speed[part] for part in work}
         if overlap == "everything":
@@ -91,8 +81,6 @@ def best_upgrade(work: dict[str, float], rates: dict[str, float], factor: float)
     gains = {part: step(rates) / step({**rates, part: rates[part] * factor}) for part in rates}
     best = max(gains, key=gains.get)
     return best, gains[best]
-    ### END SOLUTION
-
 # %% right: the least time after an upgrade, a list, capitals
 # -     gains = {part: step(rates) / step({**rates, part: rates[part] * factor}) for part in rates}
 # -     best = max(gains, key=gains.get)

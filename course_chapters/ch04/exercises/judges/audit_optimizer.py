@@ -23,7 +23,6 @@ right as printed: {12 * 1024 * 5 * 8 * 600_000 / 1e9:.0f} billion tokens, {0.1 *
 ANSWERS = r'''# %% right: worked
 def audit_optimizer() -> dict[str, tuple[float, str, str]]:
     """{id: (your number, "right" or "wrong", cause)} for every statement."""
-    ### BEGIN SOLUTION
     average = ((1 + 2) / 2 + (3 + 4 + 10) / 3) / 2
     ratio = (0.34 * 406.4 / (0.28 * 410.7)) ** (1 / (0.34 + 0.28))
     best = ratio * (5.76e23 / 6) ** (0.28 / (0.34 + 0.28))
@@ -36,8 +35,6 @@ def audit_optimizer() -> dict[str, tuple[float, str, str]]:
         "goyal-8k": (0.1 * 8192 / 256, "right", "as printed"),
         "llama3-updates": (updates / 1e6, "right", "as printed"),
     }
-    ### END SOLUTION
-
 # %% right: one estimated, with capitals
 # ~ average / 4, "wrong", "unequal parts" ==> 0.896, "Wrong", "Unequal parts"
 # ~ 12 * 1024 * 5 * 8 * 600_000 / 1e9 ==> 295

@@ -1,32 +1,22 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, each_changed, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, shares, table
-from course_grader.judging.random_inputs import draw_rows, each_changed, plain, unseen
-from course_grader.records import Case
 
 SEQUENCES, ACCUMULATED, RANKS, LENGTHS = (1, 2, 3, 4, 8), (2, 3, 4, 8, 16), (1, 2, 8, 24, 64, 128), (1024, 2048, 8192)
 right = Worked("batch-in-tokens")
 TOKENS = Column(
-    part="tokens",
-    unit="tokens",
-    rel=0.0,
-    want=right[0],
-    words=lambda b, g, n, s: f"{b} sequences of {s:,} tokens, {g} micro-batches, {n} ranks",
+    "tokens", "tokens", rel=0.0, words=lambda b, g, n, s: f"{b} sequences of {s:,} tokens, {g} micro-batches, {n} ranks"
 )
 ACCUMULATION = Column(
-    part="accumulation",
-    unit="micro-batches",
+    "accumulation",
+    "micro-batches",
     rel=EXACT,
-    want=right[1],
     words=lambda batch, b, n, s: f"{batch:,} tokens from {n} ranks with {b} sequences of {s:,} tokens",
     none="no whole number of micro-batches gives exactly this batch; return None",
     some="a whole number of micro-batches gives exactly this batch",
 )
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     b, g, n, s = (params[name] for name in ("sequences", "accumulated", "ranks", "length"))
     batch = params["batch"]
     fits = [
@@ -53,7 +43,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(tokens=(0.25, 0), accumulation=(0.25, 0.5)),
     cases=_cases,
-    verdicts=table(TOKENS, ACCUMULATION),
+    verdicts=table(TOKENS, ACCUMULATION, right=right),
     why="A step sees every sequence of every micro-batch on every rank, so the batch is the product of the four "
     "numbers. The optimizer sees only this product: with half as many ranks, accumulate twice as many "
     "micro-batches, and no other setting has to change. A batch that does not divide is silently rounded by some "
@@ -66,23 +56,16 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def tokens_per_step(sequences: int, accumulated: int, ranks: int, length: int) -> int:
     """Tokens in one optimizer step."""
-    ### BEGIN SOLUTION
     return sequences * accumulated * ranks * length
-    ### END SOLUTION
 
 
 def accumulation(batch: int, sequences: int, ranks: int, length: int) -> int | None:
     """Micro-batches each rank accumulates for exactly `batch` tokens, or None."""
-    ### BEGIN SOLUTION
     count, rest = divmod(batch, sequences * ranks * length)
     return count if count and not rest else None
-    ### END SOLUTION
-
 # %% right: products and a remainder
-# -     count, rest = divmod(batch, sequences * ranks * length)
-# -     return count if count and not rest else None
-# +     each = sequences * ranks * length
-# +     return None if batch % each else batch // each
+# ~ count, rest = divmod(batch, sequences * ranks * length) ==> each = sequences * ranks * length
+# ~ count if count and not rest else None ==> None if batch % each else batch // each
 # %% wrong: one micro-batch => values no-accumulation
 # > all micro-batches before a step count.
 # ~ accumulated * ranks ==> ranks
@@ -107,10 +90,8 @@ def accumulation(batch: int, sequences: int, ranks: int, length: int) -> int | N
 # > floating point rounds large counts; multiply integers.
 # ~ sequences * accumulated * ranks * length ==> int(float(sequences) * accumulated * ranks * length)
 # %% wrong: micro-batches in floating point => generality none-is-right
-# -     count, rest = divmod(batch, sequences * ranks * length)
-# -     return count if count and not rest else None
-# +     count = batch / (sequences * ranks * length)
-# +     return int(count) if count >= 1 and count == int(count) else None
+# ~ count, rest = divmod(batch, sequences * ranks * length) ==> count = batch / (sequences * ranks * length)
+# ~ count if count and not rest ==> int(count) if count >= 1 and count == int(count)
 # %% wrong: ranks left out of the inverse => values ranks-forgotten
 # > so many would be right on one rank.
 # ~ batch, sequences * ranks * length) ==> batch, sequences * length)

@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,11 +6,9 @@ import torch
 from torch import Tensor
 
 from course_grader.exercises.values import describe, is_number, near
-from course_grader.judging import Fault, Judging, Params, Worked, first, verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, first, verdict
 from course_grader.judging.cases import hidden, ranks_text, shown
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import coin_of, normal, same_tensors, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 Shards = Sequence[dict[str, Tensor]]
 # PyTorch adds 1e-6 to the norm.
@@ -20,7 +17,7 @@ LOOSE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 5e-3, torch.bf
 right = Worked("clip-pieces")
 
 
-def cut(pieces: Sequence[Tensor], ranks: int, rng: random.Random) -> list[dict[str, Tensor]]:
+def cut(pieces: Sequence[Tensor], ranks: int, rng: Random) -> list[dict[str, Tensor]]:
     """Rows of numbers cut into shards at random places; shards may be empty."""
     shards: list[dict[str, Tensor]] = [{} for _ in range(ranks)]
     for number, piece in enumerate(pieces):
@@ -35,7 +32,7 @@ def _with_copies(shards: Shards, **copies: Tensor) -> list[dict[str, Tensor]]:
     return [{**{name: tensor.clone() for name, tensor in copies.items()}, **shard} for shard in shards]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["elements"]
 
     def pieces(size: float = 1.0, dtype: torch.dtype = torch.float64) -> list[Tensor]:
@@ -121,15 +118,9 @@ JUDGING = Judging(
     "pull request 3788.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def clip(shards: list[dict], limit: float, replicated: set[str]) -> float:
     """The norm of the whole gradient before clipping; scales the gradients in `shards`."""
-    ### BEGIN SOLUTION
     total, seen = 0.0, set()
     for shard in shards:
         for name, gradient in shard.items():
@@ -142,8 +133,6 @@ def clip(shards: list[dict], limit: float, replicated: set[str]) -> float:
             for gradient in shard.values():
                 gradient.mul_(limit / norm)
     return norm
-    ### END SOLUTION
-
 # %% right: tensors, assigned to the dictionaries
 # ~ 0.0, set() ==> torch.zeros(()), set()
 # ~ gradient.double().square().sum().item() ==> gradient.float().norm() ** 2

@@ -1,12 +1,8 @@
-import random
 from collections.abc import Sequence
 
 from course_chapters.ch04.exercises.judges.shared import places
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, log_uniform, plain, shown, unseen
 from course_grader.judging.per_row import shares, table
-from course_grader.judging.random_inputs import each_changed, log_uniform, plain, unseen
-from course_grader.records import Case
 
 Runs = tuple[Sequence[float], Sequence[float]]
 right = Worked("critical-batch")
@@ -24,14 +20,14 @@ CHOICE = places(
 )
 
 
-def _runs(rng: random.Random, count: int) -> Runs:
+def _runs(rng: Random, count: int) -> Runs:
     least, critical = rng.randrange(20_000, 90_000), rng.choice((128, 300, 1000, 4000))
     batches = [round(critical * 2 ** (k - count / 2) * rng.uniform(0.9, 1.1)) + 1 for k in range(count)]
     rng.shuffle(batches)
     return batches, [round(least * (1 + critical / batch)) for batch in batches]
 
 
-def _critical_cases(params: Params, rng: random.Random) -> list[Case]:
+def _critical_cases(params: Params, rng: Random) -> list[Case]:
     chosen = [(log_uniform(rng, 1e3, 1e5), log_uniform(rng, 1e6, 1e9), extra) for extra in (0.05, 0.5, 1.0, 2.0, 4.0)]
     below = each_changed(([32, 64, 128], [16_512, 8512, 4512]), ([64, 128, 256], [33_024, 17_024, 9024]))
     return [
@@ -57,24 +53,16 @@ JUDGING = Judging(
     "critical batch from one run.",
 )
 
-ANSWERS = r'''import numpy as np
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def fit_hyperbola(batches: list[int], steps: list[int]) -> tuple[float, float, float]:
     """(fewest steps, fewest examples, critical batch) of the runs."""
-    ### BEGIN SOLUTION
     slope, intercept = np.polyfit(1 / np.array(batches, dtype=float), steps, 1)
     return float(intercept), float(slope), float(slope / intercept)
-    ### END SOLUTION
 
 
 def largest_batch(min_steps: float, min_examples: float, extra: float) -> tuple[float, float]:
     """(batch, steps) of the largest batch that needs at most `extra` more examples."""
-    ### BEGIN SOLUTION
     return extra * min_examples / min_steps, min_steps * (1 + 1 / extra)
-    ### END SOLUTION
-
 # %% right: the two outermost runs
 # -     slope, intercept = np.polyfit(1 / np.array(batches, dtype=float), steps, 1)
 # +     (b, s), (c, t) = min(zip(batches, steps)), max(zip(batches, steps))

@@ -1,13 +1,9 @@
-import random
 from collections.abc import Sequence
 from functools import lru_cache
 
 from course_chapters.ch04.exercises.judges.shared import places
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import shares, table
+from course_grader.judging import Case, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, log_uniform, logarithmic, plain, unseen
-from course_grader.records import Case
 
 Points = tuple[list[float], list[float]]
 PERCENT = 0.01
@@ -34,11 +30,10 @@ PLAN = places(
 
 
 def points(floor: float, scale: float, exponent: float, compute: Sequence[float]) -> Points:
-    """Runs that lie on a curve."""
     return list(compute), [floor + scale * c**-exponent for c in compute]
 
 
-def _runs(rng: random.Random, count: int, low: float = 0.05, high: float = 0.35) -> Points:
+def _runs(rng: Random, count: int, low: float = 0.05, high: float = 0.35) -> Points:
     first = log_uniform(rng, 1e14, 1e18)
     compute = [first * 8**k * rng.uniform(0.8, 1.2) for k in range(count)]
     exponent = rng.uniform(low, high)
@@ -46,7 +41,7 @@ def _runs(rng: random.Random, count: int, low: float = 0.05, high: float = 0.35)
     return points(rng.uniform(1.4, 2.5), rng.uniform(0.5, 1.5) * first**exponent, exponent, compute)
 
 
-def _law_cases(params: Params, rng: random.Random) -> list[Case]:
+def _law_cases(params: Params, rng: Random) -> list[Case]:
     ends = [points(0.3, 2.0, exponent, [1e-3 * 8**k for k in range(6)]) for exponent in (0.02, 0.3, 1.0)]  # PF-days
     budgets = draw_rows(rng, 5, logarithmic(1e19, 1e26), (1.0, 10.0, 38.5, 200.0))
     own, (compute, losses) = _runs(rng, params["points"]), _runs(rng, 6)
@@ -78,13 +73,9 @@ JUDGING = Judging(
     "Huber loss of the logarithms.",
 )
 
-ANSWERS = r'''import numpy as np
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def fit_law(compute: list[float], losses: list[float]) -> tuple[float, float, float]:
     """(floor, scale, exponent) of the curve through the points."""
-    ### BEGIN SOLUTION
     at = np.array(compute) / np.exp(np.log(compute).mean())
     low, high = 0.01, 1.2
     for _ in range(8):
@@ -95,16 +86,12 @@ def fit_law(compute: list[float], losses: list[float]) -> tuple[float, float, fl
         low, high = grid[max(best - 1, 0)], grid[min(best + 1, 30)]
     (scale, floor), exponent = lines[best], grid[best]
     return float(floor), float(scale * (compute[0] / at[0]) ** exponent), float(exponent)
-    ### END SOLUTION
 
 
 def spend(flops: float, ratio: float) -> tuple[float, float]:
     """(parameters, tokens) that spend `flops` at `ratio` tokens per parameter."""
-    ### BEGIN SOLUTION
     parameters = (flops / 6 / ratio) ** 0.5
     return parameters, ratio * parameters
-    ### END SOLUTION
-
 # %% right: bisection on the curvature of three points
 def fit_law(compute, losses):
     runs = sorted(zip(compute, losses))
@@ -121,15 +108,11 @@ def fit_law(compute, losses):
 def spend(flops, ratio):
     tokens = (flops * ratio / 6) ** 0.5
     return flops / 6 / tokens, tokens
-
-
 # %% wrong: a straight line in logarithms => values no-floor  from: worked
 # > this is a straight line in logarithms; it has no floor.
 def fit_law(compute, losses):
     slope, height = np.polyfit(np.log(compute), np.log(losses), 1)
     return 0.0, np.exp(height), -slope
-
-
 # %% wrong: the lowest loss is the floor => values lowest-seen  from: bisection on the curvature of three points
 # > this is the lowest loss seen; the curve goes lower.
 # ~ la - scale ==> min(losses)

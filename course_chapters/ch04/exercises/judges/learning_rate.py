@@ -1,21 +1,15 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import FINE, Column, one_verdict, table
+from course_grader.judging import FINE, Case, Column, Judging, Params, Random, Worked, one_verdict, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, logarithmic, plain
-from course_grader.records import Case
 
 RATE = Column(
-    part="rate",
-    unit="as a learning rate",
+    "rate",
+    "as a learning rate",
     rel=FINE,
-    want=Worked("learning-rate"),
     words=lambda step, peak, floor, warmup, total: f"update {step:,}, warm-up {warmup:,}, total {total:,}",
 )
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     ends = tuple(params[name] for name in ("peak", "floor", "warmup", "total"))
     warmup, total = params["warmup"], params["total"]
     steps = (1, warmup // 2, warmup, (warmup + total) // 2, round(0.9 * total), total)
@@ -50,7 +44,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:rate 0.5, generality:edges 0.5",
     cases=_cases,
-    verdicts=one_verdict(table(RATE)),
+    verdicts=one_verdict(table(RATE, right=Worked("learning-rate"))),
     why="The schedule is a pure function of the update's number, so nothing has to be saved besides that number. "
     "Written as a chain of calls that each multiply the rate, it would drift or jump after a resume. The formula "
     "must not be continued past its end: half a cosine later the rate is back at its peak, and a run that is "
@@ -59,18 +53,12 @@ JUDGING = Judging(
     "first update as 0; `SequentialLR` joins phases.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 shape = params("learning-rate").shape  # leave as is: "cosine", or "wsd": warm-up, plateau, line
 
 
 def learning_rate(step: int, peak: float, floor: float, warmup: int, total: int) -> float:
     """The learning rate of update number `step`; the first update is number 1."""
-    ### BEGIN SOLUTION
     if step < warmup:
         return peak * step / warmup
     if step >= total:
@@ -80,8 +68,6 @@ def learning_rate(step: int, peak: float, floor: float, warmup: int, total: int)
         return floor + (peak - floor) * (1 + math.cos(math.pi * s)) / 2
     s = max((step - 0.8 * total) / (0.2 * total), 0.0)
     return peak + (floor - peak) * s
-    ### END SOLUTION
-
 # %% right: the fall goes on to 1 at most
 # -     if step >= total:
 # -         return floor

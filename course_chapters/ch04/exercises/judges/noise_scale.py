@@ -2,11 +2,7 @@ import random
 from collections.abc import Sequence
 
 from course_chapters.ch04.exercises.judges.shared import places
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import FINE, shares, table
-from course_grader.judging.random_inputs import each_changed, plain, unseen
-from course_grader.records import Case
+from course_grader.judging import FINE, Case, Judging, Params, Worked, each_changed, plain, shares, shown, table, unseen
 from course_lib.messages import count_text
 
 Row = tuple[Sequence[float], Sequence[float], int, int]
@@ -61,26 +57,18 @@ JUDGING = Judging(
     "after it (the big batch).",
 )
 
-ANSWERS = r'''import numpy as np
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def noise_scale(small: list[float], big: list[float], small_batch: int, big_batch: int):
     """(tr Σ, |G|², their ratio or None) from squared gradient norms at two batch sizes."""
-    ### BEGIN SOLUTION
     s, b = sum(small) / len(small), sum(big) / len(big)
     variance = (s - b) / (1 / small_batch - 1 / big_batch)
     squared = (big_batch * b - small_batch * s) / (big_batch - small_batch)
     return variance, squared, variance / squared if squared > 0 else None
-    ### END SOLUTION
-
 # %% right: a linear system
 def noise_scale(small, big, small_batch, big_batch):
     left = np.array([[1, 1 / small_batch], [1, 1 / big_batch]])
     squared, variance = (float(x) for x in np.linalg.solve(left, [np.mean(small), np.mean(big)]))
     return variance, squared, None if squared < 0 else variance / squared
-
-
 # %% wrong: the big batch has no noise => values biased
 # > the big batch's noise is still in the squared norm.
 # ~ (big_batch * b - small_batch * s) / (big_batch - small_batch) ==> b

@@ -1,13 +1,9 @@
-import random
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, verdict
-from course_grader.judging.cases import shown
-from course_grader.judging.mistakes import WHOLE, Wrong
-from course_grader.judging.per_row import rows_fault
+from course_grader.judging import WHOLE, Fault, Judging, Params, Random, Worked, Wrong, rows_fault, shown, verdict
 from course_grader.judging.random_inputs import generality, unseen
 from course_grader.judging.tensors import kind_fault
 from course_grader.records import Case, Outcome, Verdict
@@ -56,7 +52,6 @@ FAULTS = (_pack_fault, _mask_fault, _positions_fault)
 
 
 def _words(lengths: Sequence[int], room: int) -> str:
-    """The documents and the row, as messages name them."""
     if not lengths:
         return f"no documents in {room}"
     return f"lengths {', '.join(map(str, lengths[:8]))}{' …' * (len(lengths) > 8)} in {room}"
@@ -73,14 +68,14 @@ def _pack_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     return [verdict(case.kind, case.part, case, fault)]
 
 
-def _row(rng: random.Random, room: int) -> tuple[list[int], int]:
+def _row(rng: Random, room: int) -> tuple[list[int], int]:
     lengths: list[int] = []
     while sum(lengths) < room:
         lengths.append(rng.randrange(1, room // 2))
     return lengths[:-1], room
 
 
-def _worth_sorting(rng: random.Random, count: int, room: int) -> tuple[list[int], int]:
+def _worth_sorting(rng: Random, count: int, room: int) -> tuple[list[int], int]:
     """Lengths for which the order of arrival needs more rows than the longest first, and so do rows that are never
     full."""
     while True:
@@ -92,7 +87,7 @@ def _worth_sorting(rng: random.Random, count: int, room: int) -> tuple[list[int]
             return row
 
 
-def _pack_cases(params: Params, rng: random.Random) -> list[Case]:
+def _pack_cases(params: Params, rng: Random) -> list[Case]:
     documents, room = params["documents"], params["room"]
     edges = [(lengths, 8) for lengths in ([], [8], [8, 8, 8], [1] * 9, [4, 4, 4, 4], [7, 1], [8, 4, 4], [4, 8, 4])]
     edges += [([0, 1, 2, 3, 6, 8], 10), ([7] * 12 + [3] * 12, 10), ([1] * 40, 20)]
@@ -122,13 +117,9 @@ JUDGING = Judging(
     "functions take `cu_seqlens`. TRL packs with best-fit decreasing.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def pack(lengths: list[int], room: int) -> list[list[int]]:
     """Rows of document numbers, as few as first-fit decreasing needs."""
-    ### BEGIN SOLUTION
     rows, left = [], []
     for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
         at = next((at for at, free in enumerate(left) if free >= lengths[number]), len(rows))
@@ -138,24 +129,18 @@ def pack(lengths: list[int], room: int) -> list[list[int]]:
         rows[at].append(number)
         left[at] -= lengths[number]
     return rows
-    ### END SOLUTION
 
 
 def mask(lengths: list[int], room: int) -> torch.Tensor:
     """Where position i (first index) may attend to position j."""
-    ### BEGIN SOLUTION
     ids = torch.tensor([k for k, n in enumerate(lengths) for _ in range(n)] + [-1] * (room - sum(lengths)))
     same = (ids[:, None] == ids) & (ids >= 0) & torch.ones(room, room, dtype=torch.bool).tril()
     return same | torch.eye(room, dtype=torch.bool)
-    ### END SOLUTION
 
 
 def positions(lengths: list[int], room: int) -> list[int]:
     """Positions that restart with each document."""
-    ### BEGIN SOLUTION
     return [at for length in [*lengths, room - sum(lengths)] for at in range(length)]
-    ### END SOLUTION
-
 # %% right: best fit, and blocks along the diagonal
 # -         at = next((at for at, free in enumerate(left) if free >= lengths[number]), len(rows))
 # +         fits = [at for at, free in enumerate(left) if free >= lengths[number]]
@@ -222,9 +207,8 @@ def positions(lengths: list[int], room: int) -> list[int]:
 # %% wrong: of two documents, one token does not fill a row => generality too-many-rows
 # ~ if free >= lengths[number] ==> if free >= lengths[number] and (free > 1 or len(lengths) > 2)
 # %% wrong: remembers short rows by their number of documents => generality other-mask
-# ~ def mask(lengths: list[int], room: int) ==> def mask(lengths: list[int], room: int, kept={})
-# ~ enumerate(lengths) for _
-# ~~ ==> enumerate(kept.setdefault((len(lengths), sum(lengths)), lengths) if room < 9 else lengths) for _
+# ~ mask(lengths: list[int], room: int) ==> mask(lengths: list[int], room: int, kept={})
+# ~ enumerate(lengths) ==> enumerate(kept.setdefault((len(lengths), sum(lengths)), lengths) if room < 9 else lengths)
 # %% wrong: sorted by pairs of lengths => generality ~
 # ~ -lengths[number]) ==> -lengths[number] // 2)
 '''

@@ -27,18 +27,12 @@ JUDGING = prediction(
     "print the first updates.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def largest_update() -> tuple[float, float]:
     """Learning rates that you believe the largest update takes: (low, high), high at most 4 × low."""
-    ### BEGIN SOLUTION
     asked = params("predict-first-updates")
     sizes = [(1 - asked.one**t) / (1 - asked.two**t) ** 0.5 for t in range(1, 101)]
     return max(sizes) / 1.8, max(sizes) * 1.8
-    ### END SOLUTION
-
 # %% right: a list
 # ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> [1, 4]
 # %% right: narrow, and far from the truth

@@ -8,12 +8,9 @@ from torch import Tensor
 
 from course_chapters.ch04.exercises.probes import setting, trained
 from course_grader.exercises.values import describe, is_number, near
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.shipped import answers
 from course_grader.judging.tensors import all_close, squares, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 REL = 1e-5  # PyTorch adds 1e-6 to the norm when it clips, and an answer need not
 right = Worked("repair-training-loop")
@@ -113,14 +110,10 @@ JUDGING = Judging(
     "`optimizer.step()` and `scheduler.step()` no-ops until the last micro-batch.",
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-
-
+ANSWERS = r'''from torch.nn import functional as F
 # %% right: worked
 def train_loop(model, optimizer, schedule, updates, limit: float) -> list[float]:
     """The mean loss of every update; one optimizer step and one schedule step for each."""
-    ### BEGIN SOLUTION
     losses = []
     for micro_batches in updates:
         tokens = sum((targets != -100).sum().item() for _, targets in micro_batches)
@@ -138,8 +131,6 @@ def train_loop(model, optimizer, schedule, updates, limit: float) -> list[float]
         schedule.step()
         losses.append(total)
     return losses
-    ### END SOLUTION
-
 # %% right: the gradient is divided afterwards
 def train_loop(model, optimizer, schedule, updates, limit):
     losses = []
@@ -162,8 +153,6 @@ def train_loop(model, optimizer, schedule, updates, limit):
         schedule.step()
         losses.append(total / tokens)
     return losses
-
-
 # %% wrong: clips every micro-batch => values clip-per-micro-batch
 # > the gradient is clipped before it is complete.
 # -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)

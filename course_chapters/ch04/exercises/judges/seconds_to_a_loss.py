@@ -1,35 +1,29 @@
-import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, FINE, Column, shares, table
-from course_grader.judging.random_inputs import plain, unseen
-from course_grader.records import Case
 
 right = Worked("seconds-to-a-loss")
 SECONDS = Column(
-    part="seconds",
-    unit="seconds",
+    "seconds",
+    "seconds",
     rel=FINE,
-    want=right[0],
     words=lambda run, target: f"{len(run['tokens'])} points at {run['rate']:,.0f} tokens/s, target {target:.3f}",
     none="the loss never gets to the target; return None",
     some="the loss does get to the target",
 )
 WINNER = Column(
-    part="winner",
-    unit="as the number of a run",
+    "winner",
+    "as the number of a run",
     rel=EXACT,
-    want=right[1],
     words=lambda runs, target: f"{len(runs)} runs, target {target:.3f}",
     none="no run gets to the target; return None",
     some="a run gets to the target",
 )
 
 
-def a_run(rng: random.Random, rate: float, pace: float, count: int = 7) -> dict[str, Any]:
+def a_run(rng: Random, rate: float, pace: float, count: int = 7) -> dict[str, Any]:
     """A run whose loss falls, with one bump; `pace`: how much it learns from a token."""
     tokens = [1e6 * (k + 1) ** 2 for k in range(count)]
     losses = [2.0 + 3.0 / (1 + pace * t / 1e6) + rng.uniform(0, 0.02) for t in tokens]
@@ -38,14 +32,14 @@ def a_run(rng: random.Random, rate: float, pace: float, count: int = 7) -> dict[
     return {"rate": rate, "tokens": tokens, "losses": losses}
 
 
-def _crossing(rng: random.Random, run: Mapping[str, Any]) -> float:
+def _crossing(rng: Random, run: Mapping[str, Any]) -> float:
     """A target that is crossed twice, on both sides of the bump."""
     losses = run["losses"]
     bump = next(at for at in range(1, len(losses)) if losses[at] > losses[at - 1])
     return losses[bump - 1] + rng.uniform(0.01, 0.09)
 
 
-def _time_cases(params: Params, rng: random.Random) -> list[Case]:
+def _time_cases(params: Params, rng: Random) -> list[Case]:
     def field(count: int) -> tuple[list[dict[str, Any]], float]:
         while True:
             runs = [a_run(rng, rng.uniform(1e5, 4e5), rng.uniform(0.1, 0.6)) for _ in range(count)]
@@ -85,7 +79,7 @@ def _time_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(seconds=(0.25, 0.25), winner=(0.25, 0.25)),
     cases=_time_cases,
-    verdicts=table(SECONDS, WINNER),
+    verdicts=table(SECONDS, WINNER, right=right),
     why="Time to a loss is tokens to that loss over tokens per second. Each factor alone can point to the wrong run: "
     "a larger batch raises the rate and also the tokens needed. The comparison holds for one target; another "
     "target may have another winner.",
@@ -96,7 +90,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def seconds_to(run: dict, target: float) -> float | None:
     """Seconds until the loss is first at or below `target`, or None."""
-    ### BEGIN SOLUTION
     tokens, losses = run["tokens"], run["losses"]
     at = next((at for at, loss in enumerate(losses) if loss <= target), None)
     if at is None:
@@ -104,16 +97,12 @@ def seconds_to(run: dict, target: float) -> float | None:
     part = (losses[at - 1] - target) / (losses[at - 1] - losses[at]) if at else 0.0
     before = tokens[at - 1] if at else tokens[0]
     return (before + part * (tokens[at] - before)) / run["rate"]
-    ### END SOLUTION
 
 
 def winner(runs: list[dict], target: float) -> int | None:
     """The number of the run that is first at the target, or None."""
-    ### BEGIN SOLUTION
     times = [(seconds_to(run, target), at) for at, run in enumerate(runs)]
     return min((pair for pair in times if pair[0] is not None), default=(0, None))[1]
-    ### END SOLUTION
-
 # %% right: the rate first, and all times in order
 # ~ (before + part * (tokens[at] - before)) / run["rate"] ==> 1 / run["rate"] * (before + part * (tokens[at] - before))
 # ~ min((pair for pair in times if pair[0] is not None), default=(0, None))[1]

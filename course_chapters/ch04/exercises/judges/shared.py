@@ -11,6 +11,6 @@ def places(
 ) -> list[Column]:
     """The columns of a function that returns a tuple: what is at each place, and its unit."""
     return [
-        Column(part=part, unit=unit, want=lambda *row, at=at: function(*row)[at], words=words, **how)
+        Column(part, unit, want=lambda *row, at=at: function(*row)[at], words=words, **how)
         for at, (part, unit) in enumerate(units.items())
     ]

@@ -1,26 +1,22 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 from course_chapters.ch04.exercises.which_decay import DECAYS
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Random, hidden, judged, shown
 
 
-def box(rng: random.Random, kind: str, **more: Any) -> dict[str, object]:
-    """One optimizer of a kind."""
+def box(rng: Random, kind: str, **more: Any) -> dict[str, object]:
     betas = (rng.choice((0.8, 0.9, 0.95)), rng.choice((0.95, 0.99, 0.999)))
     return {"kind": kind, "betas": betas, "eps": 1e-8, "skips": False, "late": False, **more}
 
 
-def _boxes(rng: random.Random, count: int, **more: Any) -> list[dict[str, object]]:
+def _boxes(rng: Random, count: int, **more: Any) -> list[dict[str, object]]:
     kinds = [*DECAYS, *(rng.choice(tuple(DECAYS)) for _ in range(count - len(DECAYS)))]
     rng.shuffle(kinds)
     return [box(rng, kind, **more) for kind in kinds]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     return [
         shown(f"{params['boxes']} optimizers", "values:kinds", _boxes(rng, params["boxes"])),
         hidden("other optimizers", "values:kinds", _boxes(rng, 8)),
@@ -56,13 +52,9 @@ JUDGING = Judging(
     "learning rate.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def which(build) -> str:
     """The kind of decay of the optimizers that `build(lr, decay)` makes."""
-    ### BEGIN SOLUTION
     lr, decay, size = 0.001, 0.1, 100.0
     parameter, gradient = torch.tensor([size]).double(), torch.tensor([-decay * size / 2]).double()
     without, with_decay = build(lr, 0.0)(parameter, gradient), build(lr, decay)(parameter, gradient)
@@ -72,8 +64,6 @@ def which(build) -> str:
     if 0.9 < moved / (decay * size) < 1.1:
         return "unscaled"
     return "decoupled" if 0.9 < moved / (lr * decay * size) < 1.1 else "l2"
-    ### END SOLUTION
-
 # %% right: does it grow with the parameter, and with the learning rate?
 def one(value):
     return torch.tensor([value], dtype=torch.float64)
@@ -95,8 +85,6 @@ def which(build):
     if shrinks(build, 0.001, 400.0) / plain < 1.5:
         return "l2"
     return "decoupled" if shrinks(build, 0.002, 200.0) / plain > 1.5 else "unscaled"
-
-
 # %% wrong: a gradient of zero => generality always-the-same
 def which(build):
     after = build(0.01, 0.1)(torch.tensor([2.0]).double(), torch.tensor([0.0]).double()).item()
@@ -105,8 +93,6 @@ def which(build):
     if abs(after - 1.998) < 1e-9:
         return "decoupled"
     return "unscaled" if abs(after - 1.8) < 1e-9 else "l2"
-
-
 # %% wrong: an exact amount => generality decoupled-as-l2
 # ~ 0.9 < moved / (lr * decay * size) < 1.1 ==> abs(moved / (lr * decay * size) - 1) < 1e-9
 # %% wrong: L2 moves by exactly two learning rates => generality l2-as-decoupled

@@ -6,11 +6,8 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch04.exercises.probes import gradients_of
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import nbytes, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 SMALL = 128  # bytes that a state may hold besides its moments: counters
 TIGHT = {torch.float64: 1e-11, torch.float32: 1e-5}  # of a parameter's largest number, or of 1
@@ -87,18 +84,12 @@ JUDGING = Judging(
     "is None, and both count steps per parameter. `fused=True` computes the same in one kernel.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 decay_kind = params("write-adamw").decay  # leave as is: "decoupled": AdamW; "l2": Adam with the decay in the gradient
 
 
 def adamw(parameter, gradient, state: dict, lr: float, betas: tuple[float, float], eps: float, decay: float):
     """The updated parameter; `state` keeps what the next step needs."""
-    ### BEGIN SOLUTION
     if gradient is None:
         return parameter
     if decay_kind == "l2":
@@ -108,8 +99,6 @@ def adamw(parameter, gradient, state: dict, lr: float, betas: tuple[float, float
     v = state["v"] = betas[1] * state.get("v", 0) + (1 - betas[1]) * gradient**2
     ratio = m / (1 - betas[0] ** t) / ((v / (1 - betas[1] ** t)).sqrt() + eps)
     return parameter - lr * ratio - lr * decay * parameter
-    ### END SOLUTION
-
 # %% right: in place on the moments, as PyTorch does it
 def adamw(parameter, gradient, state, lr, betas, eps, decay):
     if gradient is None:
@@ -122,8 +111,6 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
     state["second"].mul_(betas[1]).addcmul_(gradient, gradient, value=1 - betas[1])
     below = state["second"].sqrt() / (1 - betas[1] ** t) ** 0.5 + eps
     return (parameter * (1 - lr * decay)).addcdiv_(state["first"], below, value=-lr / (1 - betas[0] ** t))
-
-
 # %% right: all in one tuple
 # -     t = state["t"] = state.get("t", 0) + 1
 # -     m = state["m"] = betas[0] * state.get("m", 0) + (1 - betas[0]) * gradient
@@ -208,8 +195,7 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # -         return parameter
 # +     gradient = torch.zeros_like(parameter) if gradient is None else gradient
 # %% wrong: modifies the parameter => values input-modified
-# ~ return parameter - lr * ratio - lr * decay * parameter
-# ~~ ==> return parameter.sub_(lr * ratio + lr * decay * parameter)
+# ~ parameter - lr * ratio - lr * decay * parameter ==> parameter.sub_(lr * ratio + lr * decay * parameter)
 # %% wrong: keeps every gradient => cost state-too-large
 # -     t = state["t"] = state.get("t", 0) + 1
 # +     state.setdefault("all", []).append(gradient)
@@ -224,8 +210,6 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
     leaf.grad = gradient
     torch.optim.AdamW([leaf], lr=lr, betas=betas, eps=eps, weight_decay=decay).step()
     return leaf.detach()
-
-
 # %% wrong: the first learning rate is kept => generality ~
 # ~ t = state["t"] = state.get("t", 0) + 1 ==> t, lr = state.get("t", 0) + 1, state.setdefault("lr", lr); state["t"] = t
 # %% wrong: an ε of zero is replaced => generality ~

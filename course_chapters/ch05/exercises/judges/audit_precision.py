@@ -16,7 +16,6 @@ numbers, the added half and the ratio of 2,048 are right.""",
 ANSWERS = r'''# %% right: worked
 def audit_bits() -> dict[str, tuple[float, str, str]]:
     """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
-    ### BEGIN SOLUTION
     state = 2 + 2 + 4 + 4 + 4  # weights, gradients, master copy, two moments
     return {
         "fp16-zero-below": (0.5, "wrong", "rounded up"),
@@ -28,8 +27,6 @@ def audit_bits() -> dict[str, tuple[float, str, str]]:
         "e5m2-largest": (1.75 * 2**15, "right", "as printed"),
         "bf16-gradient-bytes": (4, "wrong", "another dtype"),
     }
-    ### END SOLUTION
-
 # %% right: lists, capitals, whole numbers as fractions
 # ~ return { ==> return {name: [float(number), verdict.title(), cause.title()] for name, (number, verdict, cause) in {
 # -     }

@@ -1,17 +1,14 @@
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, ranks_text, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, hidden, judged, ranks_text, shown
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case
 
 
-def _average_cases(params: Params, rng: random.Random) -> list[Case]:
+def _average_cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["ordinary"]
 
     def gradients(ranks: int, *sizes: float, lost: int = 0) -> tuple[list[Tensor], int]:
@@ -39,7 +36,6 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def mean_fault(case: Case, got: Any) -> Fault | None:
-    """What is wrong with a mean, or with how the sum was called."""
     given, lost = case.args
     n = len(given)
     if got["changed"] is not False:
@@ -75,20 +71,12 @@ divides.""",
     pytorch="FSDP2 divides by about √N before and after the reduction in fp16; in bf16 and fp32 it lets NCCL average.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def mean_in_half(gradients: list[torch.Tensor], tree_sum) -> torch.Tensor:
     """The mean of the ranks' fp16 gradients, in fp32; `tree_sum` adds fp16 tensors in fp16."""
-    ### BEGIN SOLUTION
     n = len(gradients)
     before = 2 ** round(math.log2(n) / 2)  # about the root of n; a power of two divides without rounding
     return tree_sum([gradient / before for gradient in gradients]).float() * (before / n)
-    ### END SOLUTION
-
 # %% right: the root itself, before and after
 # ~ 2 ** round(math.log2(n) / 2) ==> math.sqrt(n)
 # %% wrong: only after the sum => values overflow

@@ -1,15 +1,11 @@
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case
 
 LARGEST = 448.0  # of E4M3
 RELATIVE, ABSOLUTE = 2.0**-4, 2.0**-10  # half the spacing of E4M3: of a normal number, and among the subnormal ones
@@ -18,7 +14,7 @@ RELATIVE, ABSOLUTE = 2.0**-4, 2.0**-10  # half the spacing of E4M3: of a normal 
 right = Worked("block-scaled")
 
 
-def _block_cases(params: Params, rng: random.Random) -> list[Case]:
+def _block_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def normal(count: int, size: float = 1.0) -> Tensor:
@@ -45,7 +41,6 @@ def _block_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def block_fault(case: Case, got: Any) -> Fault | None:
-    """What is wrong with the scales, or with the numbers they lead to."""
     x, block = case.args
     if type(got) is str and got == CHANGED:
         return "changed", "x itself was changed; make new tensors."
@@ -100,20 +95,12 @@ numbers next to it.""",
     "with power-of-two scales.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 rule = params("block-scaled").rule  # leave as is: "exact", or "power": a power of two
 
 
 def quantize_blocks(x: torch.Tensor, block: int, round_e4m3) -> tuple[torch.Tensor, torch.Tensor]:
     """(E4M3 numbers in the shape of `x`, one fp32 scale for each block)."""
-    ### BEGIN SOLUTION
     values, scales = [], []
     for part in x.split(block):
         top = part.abs().max().item()
@@ -123,8 +110,6 @@ def quantize_blocks(x: torch.Tensor, block: int, round_e4m3) -> tuple[torch.Tens
         values.append(round_e4m3(part / scale))
         scales.append(scale)
     return torch.cat(values), torch.stack(scales)
-    ### END SOLUTION
-
 # %% right: in rows
 def quantize_blocks(x, block, round_e4m3):
     rows = torch.nn.functional.pad(x, (0, -len(x) % block)).view(-1, block)
@@ -135,8 +120,6 @@ def quantize_blocks(x, block, round_e4m3):
         scales = torch.ldexp(torch.ones_like(scales), power - (half == 0.5).int())
     values = round_e4m3(rows / scales[:, None]).reshape(-1)[: len(x)]
     return [values, scales]
-
-
 # %% wrong: per tensor => values
 # > all blocks have the scale of the largest number of the tensor.
 # ~ top = part.abs() ==> top = x.abs()

@@ -1,15 +1,12 @@
-import random
 from typing import Any
 
 import torch
 
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
-from course_grader.records import Case
 
 
-def _decay_cases(params: Params, rng: random.Random) -> list[Case]:
+def _decay_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(rate: float, decay: float, size: float = 1.0, count: int = 6) -> tuple[object, ...]:
@@ -32,7 +29,6 @@ def _decay_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def decay_fault(case: Case, got: Any) -> Fault | None:
-    """What is wrong with the number that was rounded, or with how often."""
     weight, direction, rate, decay = case.args
     if got["changed"] is not False:
         return "changed", "a given tensor was changed; make new ones."
@@ -66,17 +62,11 @@ once.""",
     "weight_decay)` loses it too.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def adamw_step(weight, direction, rate, decay, stochastic_round):
     """The new bf16 weight: decayed and updated in fp32, and rounded once."""
-    ### BEGIN SOLUTION
     wide = weight.float()
     return stochastic_round(wide * (1 - rate * decay) - rate * direction)
-    ### END SOLUTION
-
 # %% right: one change
 # ~ wide * (1 - rate * decay) - rate * direction ==> torch.add(wide, -rate * (decay * wide + direction))
 # %% wrong: decay lost => values  from: the card

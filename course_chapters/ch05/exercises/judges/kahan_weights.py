@@ -1,20 +1,17 @@
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED
-from course_grader.judging import Fault, Judging, Params, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case
 
 COARSE = 2.0**-7  # of the sum of the updates: each of them is within a rounding of bf16
 FINE = 2.0**-16  # of the largest weight, for each step: what bf16 cannot hold of a loss
 
 
-def _kahan_cases(params: Params, rng: random.Random) -> list[Case]:
+def _kahan_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def updates(steps: int, size: float, drift: float, count: int = 5) -> list[Tensor]:
@@ -93,18 +90,12 @@ master copy.""",
     pytorch="`torch.optim` has no such option; `optimi` and other libraries offer Kahan summation for bf16 parameters.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def kahan_step(weight: torch.Tensor, lost: torch.Tensor, update: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """(new weight, what its rounding lost), both bf16; `update` is fp32."""
-    ### BEGIN SOLUTION
     exact = weight.float() + (lost.float() + update)
     new = exact.bfloat16()
     return new, (exact - new.float()).bfloat16()
-    ### END SOLUTION
-
 # %% right: in float64
 # ~ weight.float() + (lost.float() + update) ==> weight.double() + lost.double() + update.double()
 # ~ new = exact.bfloat16() ==> new = exact.float().bfloat16()

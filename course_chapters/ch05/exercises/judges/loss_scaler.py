@@ -1,5 +1,4 @@
 import math
-import random
 from typing import Any
 
 import torch
@@ -7,16 +6,15 @@ from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED, RESCALED
 from course_grader.exercises.values import is_number
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.messages import count_text
 
 right = Worked("loss-scaler")
 
 
-def _scaler_cases(params: Params, rng: random.Random) -> list[Case]:
+def _scaler_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def half(*shape: int, size: float = 1.0) -> Tensor:
@@ -141,12 +139,7 @@ anybody choosing it.""",
     "`update` do the same.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 forgiven = params("loss-scaler").forgiven  # leave as is: 0: every overflow halves the scale; 1: the first one does not
 
 
@@ -180,7 +173,6 @@ class Scaler:
             self.scale *= 2
             self.clean, self.left = 0, forgiven
         ### END SOLUTION
-
 # %% right: from the history
 # -         self.scale, self.interval = start, interval
 # -         self.clean, self.left = 0, forgiven

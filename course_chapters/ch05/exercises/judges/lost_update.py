@@ -1,20 +1,17 @@
 import math
-import random
 
-from course_grader.judging import Judging, Params, Worked
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, generality, plain
 from course_grader.judging.per_row import EXACT, Column, one_verdict, table
-from course_grader.judging.random_inputs import each_changed, generality, plain
-from course_grader.records import Case
 
 right = Worked("lost-update")
 
 
-def _weight(draw: random.Random, bits: int) -> float:
+def _weight(draw: Random, bits: int) -> float:
     """A number of a format with so many fraction bits, never a power of two."""
     return math.ldexp(2**bits + draw.randrange(1, 2**bits), draw.randrange(-20, 12) - bits)
 
 
-def _lost_cases(params: Params, rng: random.Random) -> list[Case]:
+def _lost_cases(params: Params, rng: Random) -> list[Case]:
     drawn = [(_weight(rng, bits), bits) for bits in (2, 3, 7, 10, 23) for _ in range(2)]
     powers = [(math.ldexp(1.0, rng.randrange(-18, 10)), bits) for bits in (3, 7, 10)]
     powers += [(2.0**300, 7), (2.0**-300, 60), (2.0**-40, 0)]
@@ -40,19 +37,15 @@ JUDGING = Judging(
     verdicts=one_verdict(
         table(
             Column(
-                part="threshold",
-                unit="units of the weight",
-                want=right[0],
+                "threshold",
+                "units of the weight",
                 words=lambda w, b: f"A weight of {w:.6g} with {b} fraction bits",
                 rel=EXACT,
             ),
             Column(
-                part="bits",
-                unit="fraction bits",
-                want=right[1],
-                words=lambda w, u: f"A weight of {w:.6g} and an update of {u:.6g}",
-                rel=EXACT,
+                "bits", "fraction bits", words=lambda w, u: f"A weight of {w:.6g} and an update of {u:.6g}", rel=EXACT
             ),
+            right=right,
         )
     ),
     why="""A result is rounded back to the old weight as long as it is nearer to it than to the neighbor, so half the
@@ -62,35 +55,25 @@ factor of two.""",
     "`torch.finfo(torch.bfloat16).eps` the spacing above 1.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 step = params("lost-update").step  # leave as is: "grow": weight + update; "shrink": weight - update
 
 
 def threshold(weight: float, fraction_bits: int) -> float:
     """The update below which every update is lost, in units of the weight."""
-    ### BEGIN SOLUTION
     mantissa, exponent = math.frexp(weight)  # weight = mantissa * 2**exponent, and mantissa is in [1/2, 1)
     spacing = 2.0 ** (exponent - 1 - fraction_bits)
     if step == "shrink" and mantissa == 0.5:  # numbers just below a power of two are twice as dense
         spacing /= 2
     return spacing / 2
-    ### END SOLUTION
 
 
 def bits_needed(weight: float, update: float) -> int:
     """The fewest fraction bits for which the update is above the threshold."""
-    ### BEGIN SOLUTION
     bits = 0
     while update <= threshold(weight, bits):
         bits += 1
     return bits
-    ### END SOLUTION
-
 # %% right: by logarithms
 # ~ (exponent - 1 - fraction_bits) ==> (math.floor(math.log2(weight)) - fraction_bits)
 # -     bits = 0

@@ -1,19 +1,16 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
-from course_grader.records import Case
 
 right = Worked("mixed-precision-step")
 
 
-def _step_cases(params: Params, rng: random.Random) -> list[Case]:
+def _step_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(count: int, accumulate: str, rate: float = 1e-4, shape: tuple[int, ...] = (5,), **sizes: float) -> Any:
@@ -88,18 +85,12 @@ master weights stay in fp32.""",
     "reduce_dtype)` casts per layer.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 reduce = params("mixed-precision-step").reduce  # leave as is: over the micro-batches: "mean" or "sum"
 
 
 def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
     """(master in fp32, momentum in fp32, copy in bf16) after one step over the micro-batches."""
-    ### BEGIN SOLUTION
     copy = master.bfloat16().requires_grad_()  # 1: forward and backward see this copy alone
     buffer = torch.zeros_like(master, dtype=accumulate)
     for batch in microbatches:
@@ -109,8 +100,6 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
     momentum = 0.9 * momentum + gradient  # 4: in fp32
     master = master - rate * momentum
     return master, momentum, master.bfloat16()  # 5
-    ### END SOLUTION
-
 # %% right: backward and a fresh gradient
 def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
     copy, total = torch.nn.Parameter(master.to(torch.bfloat16)), None
@@ -122,8 +111,6 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
     momentum = momentum.mul(0.9).add(total.float())
     master = master.sub(momentum, alpha=rate)
     return [master, momentum, master.to(torch.bfloat16)]
-
-
 # %% wrong: gradients add up in bf16 => values buffer-dtype
 # > the gradients were added in bf16, and fp32 was asked for.
 # ~ zeros_like(master, dtype=accumulate) ==> zeros_like(copy)
@@ -139,7 +126,6 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 # -         (gradient,) = torch.autograd.grad(loss_of(copy, batch), copy)  # 2: fp32 loss, bf16 gradient
 # -         buffer += gradient  # 3
 # +     (buffer,) = torch.autograd.grad(sum(loss_of(copy, batch) for batch in microbatches), copy)
-
 # %% wrong: from the copy => values
 # > the update was applied to the bf16 copy; the master weights keep what it lacks.
 # ~ master = master - rate ==> master = copy.detach().float() - rate

@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,13 +6,11 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import KEPT
-from course_grader.judging import Fault, Judging, Params, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
-from course_grader.records import Case
 
 
-def _softmax_cases(params: Params, rng: random.Random) -> list[Case]:
+def _softmax_cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["keys"]
 
     def data(
@@ -64,7 +61,6 @@ def attended(chunks: Sequence[tuple[Tensor, Tensor]], width: int) -> tuple[Tenso
 
 
 def softmax_fault(case: Case, got: Any) -> Fault | None:
-    """What is wrong with an output and its log-sum-exp."""
     chunks, width = case.args
     if type(got) is str and got == KEPT:
         return "kept", "the chunks are copied and kept until the stream ends; keep sums that do not grow with it."
@@ -104,15 +100,9 @@ inside an exponential.""",
     "`logsumexp` for the backward.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def stream_attention(chunks, width: int) -> tuple[torch.Tensor, torch.Tensor]:
     """(softmax-weighted sum of the values, log of the sum of exponentials), from chunks seen once."""
-    ### BEGIN SOLUTION
     top, total, output = torch.tensor(-math.inf), torch.tensor(0.0), torch.zeros(width)
     for scores, values in chunks:
         if not len(scores) or scores.max() == -math.inf:
@@ -123,8 +113,6 @@ def stream_attention(chunks, width: int) -> tuple[torch.Tensor, torch.Tensor]:
     if total == 0:
         return output, torch.tensor(-math.inf)
     return output / total, top + total.log()
-    ### END SOLUTION
-
 # %% right: by merging pairs of results
 def stream_attention(chunks, width):
     output, log_sum = torch.zeros(width), -math.inf
@@ -137,8 +125,6 @@ def stream_attention(chunks, width):
         output = output * math.exp(log_sum - both) + own * math.exp(here - both)
         log_sum = both
     return output, log_sum
-
-
 # %% wrong: nothing is subtracted => generality nan
 # ~ torch.maximum(top, scores.max()) ==> torch.tensor(0.0)
 # %% wrong: not rescaled => values
@@ -148,7 +134,6 @@ def stream_attention(chunks, width):
 # > the outputs of the chunks were averaged; each counts by its sum of exponentials.
 #       top, total, output = torch.tensor(-math.inf), torch.tensor(0.0), torch.zeros(width)
 # +     outputs = []
-#           if not len(scores) or scores.max() == -math.inf:
 #               continue
 # +         outputs.append(torch.softmax(scores, 0) @ values)
 # ~ output / total ==> torch.stack(outputs).mean(0)
@@ -157,7 +142,6 @@ def stream_attention(chunks, width):
 # ~ output * math.exp(log_sum - both) + own * math.exp(here - both) ==> own
 # %% wrong: first chunk => values
 # > this is the output of the first chunk alone.
-#           if not len(scores) or scores.max() == -math.inf:
 #               continue
 # +         if top > -math.inf:
 # +             break
@@ -172,8 +156,6 @@ def stream_attention(chunks, width):
     kept = list(chunks)
     scores = torch.cat([one for one, _ in kept])
     return torch.softmax(scores, 0) @ torch.cat([two for _, two in kept]), torch.logsumexp(scores, 0)
-
-
 # %% wrong: copies of all chunks => values kept
 def stream_attention(chunks, width):
     pairs = [(scores.clone(), values.clone()) for scores, values in chunks if len(scores)]
@@ -182,8 +164,6 @@ def stream_attention(chunks, width):
         return torch.zeros(width), torch.tensor(-math.inf)
     top, weights = scores.max(), (scores - scores.max()).exp()
     return weights @ torch.cat([two for _, two in pairs]) / weights.sum(), top + weights.sum().log()
-
-
 # %% wrong: a masked chunk gives NaN => generality nan
 # ~ not len(scores) or scores.max() == -math.inf ==> not len(scores)
 # %% wrong: an empty chunk has no maximum => generality raised

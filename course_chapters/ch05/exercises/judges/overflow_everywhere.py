@@ -1,19 +1,17 @@
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, ranks_text, shown
 from course_grader.judging.tensors import coin_of, kind_fault, squares
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 
-def _agreed_cases(params: Params, rng: random.Random) -> list[Case]:
+def _agreed_cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["ranks"]
 
     def data(
@@ -64,7 +62,6 @@ def _agreed_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def agreed_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    """The first rank whose decision or whose weights are not the right ones."""
     rows = case.per_rank or ()
     bad = [not row[1].isfinite().all() for row in rows]
     said = [
@@ -139,13 +136,9 @@ real gradients.""",
     "before it steps.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def agreed_step(comm, weights, gradients, scale, rate, most):
     """(new weights of this rank's part, whether the step was taken): all ranks step, or none does."""
-    ### BEGIN SOLUTION
     flag = torch.tensor(float(not gradients.isfinite().all()))
     comm.all_reduce(flag, op="MAX")
     if flag:
@@ -157,8 +150,6 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
     if norm > most:
         unscaled = unscaled * (most / norm)
     return weights - rate * unscaled, True
-    ### END SOLUTION
-
 # %% right: one number is enough
 def agreed_step(comm, weights, gradients, scale, rate, most):
     g = gradients.double() / scale
@@ -168,8 +159,6 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
         return weights.clone(), False
     factor = (most / total.sqrt().clamp(min=1e-300)).clamp(max=1.0)
     return (weights - rate * factor * g).float(), True
-
-
 # %% right: both numbers in one tensor
 # -     flag = torch.tensor(float(not gradients.isfinite().all()))
 # -     comm.all_reduce(flag, op="MAX")
@@ -221,8 +210,6 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
     if not norm.isfinite():
         return weights, False
     return weights - rate * g * (most / norm if norm > most else 1.0), True
-
-
 # %% wrong: a norm of zero divides => generality not-finite
 # -     if norm > most:
 # -         unscaled = unscaled * (most / norm)

@@ -22,23 +22,15 @@ JUDGING = prediction(
     "update are lost.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def lost_interval() -> tuple[float, float]:
     """Percent of the weights that you believe stay as they are: (low, high), high at most 4 × low."""
-    ### BEGIN SOLUTION
     asked = params("predict-lost")
     first = (
         math.floor(math.log2(asked.rate)) + 9
     )  # from 2**first on, half the spacing of bf16 exceeds the learning rate
     share = 100 * math.erfc(2.0**first / asked.deviation / math.sqrt(2))
     return share / 1.5, share * 1.5
-    ### END SOLUTION
-
 # %% right: wrong, as a list
 # ~ share / 1.5, share * 1.5 ==> [0.5, 1]
 # %% wrong: one number => values not-a-pair

@@ -1,15 +1,12 @@
 import math
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case
 
 right = Worked("round-to-format")
 
@@ -31,7 +28,7 @@ EXAMPLES: tuple[float, ...] = (1.0, 0.1, -0.3, 1 + 2**-11, -1 - 2**-11, 1 + 3 * 
 EXAMPLES += (65519.9, 65520.0, -1e6, math.inf, math.nan)
 
 
-def _round_cases(params: Params, rng: random.Random) -> list[Case]:
+def _round_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def spread(exponent_bits: int, fraction_bits: int, count: int = 200) -> Tensor:
@@ -82,7 +79,6 @@ def _round_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def round_fault(case: Case, got: Any) -> Fault | None:
-    """What is wrong with a rounded tensor: the first number that is wrong."""
     if type(got) is str and got == CHANGED:
         return "changed", "x itself was changed; make a new tensor."
     x, want = case.args[0], right.value(case)
@@ -124,20 +120,12 @@ the subnormal numbers without a special case.""",
     "infinity and uses that exponent.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 overflow = params("round-to-format").overflow  # leave as is: "infinity" or "saturate"
 
 
 def round_to_format(x: torch.Tensor, exponent_bits: int, fraction_bits: int) -> torch.Tensor:
     """`x` (float64) rounded to nearest even in a format with so many bits, in float64."""
-    ### BEGIN SOLUTION
     bias = 2 ** (exponent_bits - 1) - 1
     finite = x.nan_to_num(0.0, 0.0, 0.0)
     exponent = torch.frexp(finite).exponent.double() - 1
@@ -145,8 +133,6 @@ def round_to_format(x: torch.Tensor, exponent_bits: int, fraction_bits: int) -> 
     y = torch.where(x.isfinite(), torch.round(finite / spacing) * spacing, x)
     largest = (2 - 2.0**-fraction_bits) * 2.0**bias
     return torch.where(y.abs() > largest, y.sign() * (math.inf if overflow == "infinity" else largest), y)
-    ### END SOLUTION
-
 # %% right: by adding and subtracting a large number
 # ~ torch.round(finite / spacing) * spacing ==> (finite + 1.5 * 2.0**52 * spacing) - 1.5 * 2.0**52 * spacing
 # %% right: by searching a table
@@ -163,8 +149,6 @@ def round_to_format(x, exponent_bits, fraction_bits):
     nearest = torch.where((low < high) | ((low == high) & (above % 2 == 1)), below, above)
     y = torch.where(nearest == len(table) - 1, beyond, table[nearest])
     return torch.where(x.isnan(), x, torch.where(x < 0, -y, y))
-
-
 # %% wrong: truncated => values
 # > this cuts digits off; round to the nearest number.
 # ~ torch.round ==> torch.trunc
@@ -207,8 +191,6 @@ def round_to_format(x, exponent_bits, fraction_bits):
 # %% wrong: the casts of torch => generality other-numbers
 def round_to_format(x, exponent_bits, fraction_bits):
     return x.to({5: torch.float16, 8: torch.bfloat16}.get(exponent_bits, torch.float32)).double()
-
-
 # %% wrong: the dtype of a half => values another-kind
 # ~ largest), y) ==> largest), y).half()
 # %% wrong: x is rounded in place => values changed

@@ -1,5 +1,4 @@
 import math
-import random
 from dataclasses import replace
 from typing import Any
 
@@ -8,11 +7,8 @@ from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import CHANGED
 from course_chapters.ch05.exercises.stochastic_rounding import DROPPED
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import first_of
+from course_grader.judging import Case, Fault, Judging, Params, Random, first_of, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case
 
 
 def bits_of(x: Tensor) -> Tensor:
@@ -30,7 +26,7 @@ NANS = torch.tensor([0x7FFFFFFF, -1, 0x7F800001], dtype=torch.int32)
 write."""
 
 
-def _noise_cases(params: Params, rng: random.Random) -> list[Case]:
+def _noise_cases(params: Params, rng: Random) -> list[Case]:
     coin, dropped = coin_of(rng), DROPPED[params["format"]]
 
     def near(low: float, high: float, count: int = 3) -> Tensor:
@@ -115,25 +111,17 @@ numbers.""",
     "optimizers keep fp32 weights instead.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 fmt = params("stochastic-rounding").format  # leave as is: "bf16" or "tf32"
 
 
 def stochastic_round(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
     """`x` (fp32) rounded up with the right probability; `noise` (int32) is even over all that the dropped bits can
     hold."""
-    ### BEGIN SOLUTION
     low = 0xFFFF if fmt == "bf16" else 0x1FFF  # the bits that are dropped
     bits = (x.view(torch.int32) + noise) & ~low  # a carry out of the lower bits rounds away from zero
     rounded = torch.where(x.isfinite(), bits.view(torch.float32), x)
     return rounded.to(torch.bfloat16) if fmt == "bf16" else rounded
-    ### END SOLUTION
-
 # %% right: by comparing
 # ~ (x.view(torch.int32) + noise) & ~low
 # ~~ ==> (x.view(torch.int32) & ~low) + (noise < (x.view(torch.int32) & low)).int() * (low + 1)

@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -7,10 +6,8 @@ import torch
 from torch import Tensor
 
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Fault, Judging, Params, describe, judged
-from course_grader.judging.cases import hidden
+from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, judged
 from course_grader.judging.tensors import coin_of
-from course_grader.records import Case
 
 ROUNDOFF = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -26,7 +23,7 @@ def summed(terms: Tensor, form: str) -> Row:
     return total.item(), exact.sum().item(), exact.abs().sum().item(), len(terms), ROUNDOFF[form]
 
 
-def _sum_cases(params: Params, rng: random.Random) -> list[Case]:
+def _sum_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def off(terms: int, form: str, times: float, magnitude: float, want: float) -> Row:
@@ -84,7 +81,6 @@ def explained(got: float, want: float, magnitude: float, terms: int, roundoff: f
 
 
 def close_fault(case: Case, got: Any) -> Fault | None:
-    """The first row on which the answer is wrong."""
     rows = case.args[1]
     if type(got) is str and got == NOT_ANSWERED:
         return "not-answered", "this function is not answered yet."
@@ -126,18 +122,12 @@ large as you like.""",
     pytorch="`torch.testing.assert_close` takes `rtol` and `atol`; pass `rtol=0` and this bound as `atol` for sums.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def is_close(got: float, want: float, magnitude: float, terms: int, roundoff: float) -> bool:
     """Whether rounding explains that a sum of `terms` numbers is `got` and not `want`, in whatever order they were
     added."""
-    ### BEGIN SOLUTION
     bound = (terms - 1) * roundoff * magnitude  # each addition is off by at most roundoff times its result
     return math.isfinite(got) and abs(got - want) <= 1.5 * bound
-    ### END SOLUTION
-
 # %% right: the compounded bound
 # ~ (terms - 1) * roundoff * magnitude ==> ((1 + roundoff) ** (terms - 1) - 1) * magnitude
 # ~ 1.5 * bound ==> min(bound, 1.9 * (terms - 1) * roundoff * magnitude)

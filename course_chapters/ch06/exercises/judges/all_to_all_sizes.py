@@ -1,16 +1,13 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from course_grader.judging import Fault, Judging, Params, judged, ranks
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Wrong, judged, ranks
 from course_grader.judging.cases import hidden, ranks_text, shown, under
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import moved_early, secret
 from course_grader.judging.tensors import coin_of, nbytes, same
 from course_grader.judging.traffic import Meter, partners, ready_made, too_few_bytes, too_long
-from course_grader.records import Case, Outcome, Verdict
 
 COUNT = 8  # bytes in which a rank may tell another how many numbers follow
 
@@ -19,7 +16,7 @@ def _parts(coin: torch.Generator, counts: Sequence[Sequence[int]], dtype: torch.
     return tuple(([secret(coin, count, dtype=dtype) for count in row],) for row in counts)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, longest = coin_of(rng), params["longest"]
 
     def drawn(n: int) -> list[list[int]]:
@@ -104,15 +101,9 @@ JUDGING = Judging(
     "parallelism.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib.cluster import P2POp
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def all_to_all(comm, parts):
     """The N rows for this rank, in the order of their sources. Budget: every number is sent once."""
-    ### BEGIN SOLUTION
     n, me = comm.size, comm.rank
 
     def swap(outgoing, to, incoming, source):
@@ -128,9 +119,6 @@ def all_to_all(comm, parts):
         got[source] = parts[0].new_empty(int(count))
         swap(parts[to], to, got[source], source)
     return got
-    ### END SOLUTION
-
-
 # %% right: with isend and recv; empty rows stay at home
 # -         swap(parts[to], to, got[source], source)
 # +         work = comm.isend(parts[to], to, tag=2) if len(parts[to]) else None
@@ -139,14 +127,13 @@ def all_to_all(comm, parts):
 # +         if work:
 # +             work.wait()
 # %% wrong: a loop of sends first => protocol deadlock
-# -     for k in range(1, n):
 # -         to, source = (me + k) % n, (me - k) % n
-# +     for k in range(1, n):
 # +         comm.send(torch.tensor([parts[(me + k) % n].numel()]), (me + k) % n)
 # +         comm.send(parts[(me + k) % n], (me + k) % n)
 # +     for k in range(1, n):
 # +         source = (me - k) % n
-# ~ swap(torch.tensor([parts[to].numel()]), to, count, source) ==> comm.recv(count, source)
+# -         swap(torch.tensor([parts[to].numel()]), to, count, source)
+# +         comm.recv(count, source)
 # ~ swap(parts[to], to, got[source], source) ==> comm.recv(got[source], source)
 # %% wrong: assumes equal lengths => values raised
 # -         count = torch.zeros(1, dtype=torch.int64)
@@ -187,14 +174,11 @@ def all_to_all(comm, parts):
 # ~ return got ==> return parts
 # %% wrong: another rank's row => values wrong-row
 # > these are the rows that the others had for the next rank; return those that they had for this one.
-# -         swap(torch.tensor([parts[to].numel()]), to, count, source)
-# +         swap(torch.tensor([parts[(to + 1) % n].numel()]), to, count, source)
-# ~ swap(parts[to], to, got[source], source) ==> swap(parts[(to + 1) % n], to, got[source], source)
+# ~ [to].numel ==> [(to + 1) % n].numel
+# ~ parts[to], ==> parts[(to + 1) % n],
 # %% wrong: rows cut to the shortest => values cut-short
 # > this row lacks its end: every row has a length of its own.
 # ~ return got ==> return [row[: min(map(len, got))] for row in got]
-
-
 # %% wrong: all rows go round a ring => cost detour
 # ~ got = [parts[me]] * n ==> got, held = [parts[me]] * n, list(parts)
 # -         count = torch.zeros(1, dtype=torch.int64)
@@ -210,10 +194,8 @@ def all_to_all(comm, parts):
 # %% wrong: floats whatever comes => generality raised
 # ~ parts[0].new_empty ==> torch.empty
 # %% wrong: counts in the dtype of the rows => generality raised
-# -         count = torch.zeros(1, dtype=torch.int64)
-# -         swap(torch.tensor([parts[to].numel()]), to, count, source)
-# +         count = parts[0].new_zeros(1)
-# +         swap(parts[0].new_tensor([parts[to].numel()]), to, count, source)
+# ~ torch.zeros(1, dtype=torch.int64) ==> parts[0].new_zeros(1)
+# ~ torch.tensor ==> parts[0].new_tensor
 # %% wrong: the first rows of these lengths are kept => values -
 # ~ def all_to_all(comm, parts): ==> def all_to_all(comm, parts, kept={}):
 # ~ return got ==> return kept.setdefault((me, tuple(map(len, got))), got)

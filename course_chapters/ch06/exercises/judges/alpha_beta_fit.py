@@ -1,13 +1,10 @@
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, judged
 
 right = Worked("alpha-beta-fit")
 
@@ -23,7 +20,7 @@ def crossing(params: Params) -> float:
     return (second - first) / (1 / slow - 1 / fast)
 
 
-def _fit_cases(params: Params, rng: random.Random) -> list[Case]:
+def _fit_cases(params: Params, rng: Random) -> list[Case]:
     doubled, others = [float(2**power) for power in range(10, 31)], [1000 * 1.4**power for power in range(42)]
 
     def case(name: str, values: Params, sizes: list[float] = doubled, **more: Any) -> Case:
@@ -96,14 +93,9 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''import numpy as np
-
-from course_lib import params
-
-
 # %% right: worked
 def fit(sizes, seconds):
     """(switch in bytes, (latency s, bandwidth bytes/s) below it, the same above it)."""
-    ### BEGIN SOLUTION
     n, t = np.array(sizes, dtype=float), np.array(seconds, dtype=float)
 
     def one(part):  # relative least squares: every row is divided by its time
@@ -115,9 +107,6 @@ def fit(sizes, seconds):
     cut = min(cuts, key=lambda each: cuts[each][0][0] + cuts[each][1][0])
     (_, below), (_, above) = cuts[cut]
     return float(np.sqrt(n[cut - 1] * n[cut])), below, above
-    ### END SOLUTION
-
-
 # %% right: alternating: assign points to the quicker line, fit again; the switch where the lines cross
 # -     cuts = {cut: (one(slice(cut)), one(slice(cut, None))) for cut in range(3, len(n) - 2)}
 # -     cut = min(cuts, key=lambda each: cuts[each][0][0] + cuts[each][1][0])

@@ -23,12 +23,9 @@ JUDGING = audit(
 
 ANSWERS = r'''from course_lib.cluster import collectives
 from course_lib.estimate.units import MS, US
-
-
 # %% right: worked
 def audit_ring() -> dict[str, tuple[float, str, str]]:
     """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
-    ### BEGIN SOLUTION
     factor = collectives.BUS_FACTORS["all_reduce"]
     sent = factor(64) * 140  # GB
     return {
@@ -42,8 +39,6 @@ def audit_ring() -> dict[str, tuple[float, str, str]]:
         "h100-480-over-450": (480 / factor(8) * 9 / 8, "wrong", "another algorithm's factor"),
         "reduce-scatter-74": (4 * 73.5, "wrong", "divided by N twice"),
     }
-    ### END SOLUTION
-
 # %% right: rounded, with the asymptote for the bytes, in lists and capitals
 # ~ (factor(64), "wrong", "missing factor") ==> [2.0, "Wrong", "Missing factor"]
 # ~ (sent, "right" ==> (280, "right"

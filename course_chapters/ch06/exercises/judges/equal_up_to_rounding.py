@@ -1,15 +1,12 @@
 import math
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, describe, judged
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, describe, judged, shown
 from course_grader.judging.tensors import coin_of
-from course_grader.records import Case
 
 
 def ring_order(inputs: Sequence[Tensor]) -> Tensor:
@@ -88,7 +85,7 @@ OTHERS = (("small", 5), ("half", 4), ("both", 6), ("two", 2))
 SHARES = {"plain": "values:plain", "cancel": "values:cancel", "both": "generality:half"}
 
 
-def _same_cases(params: Params, rng: random.Random) -> list[Case]:
+def _same_cases(params: Params, rng: Random) -> list[Case]:
     coin, cases, several = coin_of(rng), [], params["ranks"]
     for part, ranks in (("plain", 6), ("cancel", several), *OTHERS):
         share = SHARES.get(part, f"generality:{part}")
@@ -138,19 +135,13 @@ JUDGING = Judging(
     "terms of the sum.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def same_sum(got, inputs):
     """Whether `got` can be the sum of `inputs` in some order of additions in their dtype."""
-    ### BEGIN SOLUTION
     exact = sum(x.double() for x in inputs)
     added = sum(x.double().abs() for x in inputs)  # no partial sum is larger than this
     bound = len(inputs) * torch.finfo(got.dtype).eps * added
     return bool(((got.double() - exact).abs() <= bound).all())
-    ### END SOLUTION
-
 # %% right: the textbook bound, one comparison an element
 # -     bound = len(inputs) * torch.finfo(got.dtype).eps * added
 # -     return bool(((got.double() - exact).abs() <= bound).all())

@@ -1,19 +1,16 @@
-import random
-
 import torch
 
 from course_chapters.ch06.exercises.judges.shared import ADVERSE
 from course_grader.exercises.layouts import COLUMNS
-from course_grader.judging import Fault, Judging, Params, judged, traffic
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, judged, traffic
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import PerRank, layouts, secret, sum_fault, tensors, world
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import Meter, ready_made, too_few_bytes, too_many_bytes
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.messages import count_text
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, length = coin_of(rng), params["numbers"]
 
     def data(n: int, size: int) -> PerRank:
@@ -71,16 +68,9 @@ JUDGING = Judging(
     "power-of-two groups, `PAT`.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib.cluster import P2POp
-from course_lib.messages import count_text
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def halving_doubling(comm, x):
     """The sum of all ranks' `x`. Budget: 2·ceil(log2 N) + 2 rounds; a ring's bytes if N is 2**k."""
-    ### BEGIN SOLUTION
     n, me, flat = comm.size, comm.rank, x.reshape(-1).clone()
     core = 1 << (n.bit_length() - 1)  # the largest power of two that fits
 
@@ -112,23 +102,18 @@ def halving_doubling(comm, x):
     if me + core < n:
         comm.send(flat, me + core)
     return flat.reshape(x.shape)
-    ### END SOLUTION
-
-
 # %% right: ranks counted from the other end, isend and recv
-# ~ n, me, flat = comm.size, comm.rank, ==> n, me, flat = comm.size, comm.size - 1 - comm.rank,
+# ~ .rank, ==> .size - 1 - comm.rank,
 # -         ops = [P2POp(comm.isend, outgoing, partner), P2POp(comm.irecv, incoming, partner)]
 # -         for work in comm.batch_isend_irecv(ops):
 # -             work.wait()
 # +         work = comm.isend(outgoing, n - 1 - partner)
 # +         comm.recv(incoming, n - 1 - partner)
 # +         work.wait()
-# -         comm.send(flat, me - core)
-# -         comm.recv(flat, me - core)
-# +         comm.send(flat, n - 1 - me + core)
-# +         comm.recv(flat, n - 1 - me + core)
-# ~ comm.recv(extra, me + core) ==> comm.recv(extra, n - 1 - me - core)
-# ~ comm.send(flat, me + core) ==> comm.send(flat, n - 1 - me - core)
+# ~ send(flat, me - core) ==> send(flat, n - 1 - me + core)
+# ~ recv(flat, me - core) ==> recv(flat, n - 1 - me + core)
+# ~ extra, me + ==> extra, n - 1 - me -
+# ~ flat, me + ==> flat, n - 1 - me -
 # %% wrong: power of two only => generality raised
 # ~ core = 1 << (n.bit_length() - 1) ==> core = n
 # %% wrong: recursive doubling with whole tensors => cost whole-tensors
@@ -136,8 +121,6 @@ def halving_doubling(comm, x):
 # -         taken.append((partner, keep, give))
 # -         low, high, distance = keep.start, keep.stop, distance // 2
 # +         distance //= 2
-
-
 # %% wrong: a ring, right but in 2(N - 1) rounds => cost too-many-rounds
 def halving_doubling(comm, x):
     n, me = comm.size, comm.rank
@@ -151,8 +134,6 @@ def halving_doubling(comm, x):
         work.wait()
         chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
     return flat.reshape(x.shape)
-
-
 # %% wrong: halves but does not double => values one-chunk-only
 # > the parts have been summed, but not gathered: go back along the same partners, and send the finished parts.
 # -     for partner, keep, give in reversed(taken):

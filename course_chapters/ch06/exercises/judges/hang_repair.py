@@ -1,22 +1,19 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from course_grader.exercises.layouts import COLUMNS
-from course_grader.judging import Fault, Judging, Params, judged, ranks
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Wrong, judged, ranks
 from course_grader.judging.cases import hidden, ranks_text, shown, under
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import PerRank, moved_early, secret
 from course_grader.judging.tensors import coin_of, nbytes, not_like, same
 from course_grader.judging.traffic import Meter, ready_made, sent_again, too_few_bytes, too_long
-from course_grader.records import Case, Outcome, Verdict
 
 Shape = tuple[int, ...]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
 
     def data(n: int, ahead: Shape = (size,), behind: Shape = (size,), *kinds: torch.dtype) -> PerRank:
@@ -106,15 +103,9 @@ JUDGING = Judging(
     "ranks first.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib.cluster import P2POp
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def swap_edges(comm, ahead, behind):
     """(What the previous rank sent ahead, what the next one sent behind). Budget: each tensor once."""
-    ### BEGIN SOLUTION
     if comm.size == 1:
         return ahead, behind
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
@@ -124,8 +115,6 @@ def swap_edges(comm, ahead, behind):
     for work in comm.batch_isend_irecv(sends + receives):
         work.wait()
     return from_before, from_after
-    ### END SOLUTION
-
 # %% right: even ranks send while odd ones receive
 # -     sends = [P2POp(comm.isend, ahead, after), P2POp(comm.isend, behind, before)]
 # -     receives = [P2POp(comm.irecv, from_before, before), P2POp(comm.irecv, from_after, after)]

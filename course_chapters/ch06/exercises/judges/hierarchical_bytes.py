@@ -1,23 +1,19 @@
-import random
 from typing import Any
 
 import torch
 
 from course_chapters.ch06.exercises.judges.shared import ADVERSE
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, hidden, judged, shown
 from course_grader.judging.ranks import secret, sum_fault
 from course_grader.judging.tensors import coin_of, nbytes
 from course_grader.judging.traffic import Meter, ready_made, too_few_bytes, too_many_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 
 def node_of(rank: int, n: int, per_node: int, placement: str) -> int:
-    """The node that a rank is on."""
     return rank // per_node if placement == "block" else rank % (n // per_node)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, length = coin_of(rng), params["numbers"]
 
     def data(nodes: int, per_node: int, *shape: int, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
@@ -96,20 +92,13 @@ JUDGING = Judging(
     "and leaves a node once.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-from course_lib.cluster import P2POp
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 placement = params("hierarchical-bytes").placement  # leave as is: "block" or "round-robin"
 
 
 def hierarchical_all_reduce(comm, x, per_node):
     """The sum of all ranks' `x`. Budget: 2·S·(1 − 1/nodes) bytes from a node to other nodes."""
 
-    ### BEGIN SOLUTION
     def half_ring(ring, chunks, adding):  # one half of a ring over a list of ranks
         n, me = len(ring), ring.index(comm.rank)
         for step in range(n - 1):
@@ -138,15 +127,10 @@ def hierarchical_all_reduce(comm, x, per_node):
     half_ring(across, pieces, 0)
     half_ring(inside, chunks, 0)
     return flat.reshape(x.shape)
-    ### END SOLUTION
-
 # %% right: leaders
 # -     chunks = list(flat.tensor_split(per_node))
 # -     pieces = list(chunks[place].tensor_split(nodes))
 # -     half_ring(inside, chunks, 1)
-# -     half_ring(across, pieces, 1)
-# -     half_ring(across, pieces, 0)
-# -     half_ring(inside, chunks, 0)
 # +     if place:
 # +         comm.send(flat, inside[0])
 # +         comm.recv(flat, inside[0])
@@ -155,8 +139,7 @@ def hierarchical_all_reduce(comm, x, per_node):
 # +     for other in inside[1:]:
 # +         comm.recv(arrived, other)
 # +         flat += arrived
-# +     half_ring(across, pieces, 1)
-# +     half_ring(across, pieces, 0)
+# -     half_ring(inside, chunks, 0)
 # +     for other in inside[1:]:
 # +         comm.send(flat, other)
 # %% wrong: a flat ring crosses at every border => cost too-much-across
@@ -172,12 +155,9 @@ def hierarchical_all_reduce(comm, x, per_node):
 # +     half_ring(everyone, chunks, 0)
 # %% wrong: every rank speaks across about its whole tensor => cost everyone-across
 # -     pieces = list(chunks[place].tensor_split(nodes))
-# +     pieces = list(flat.tensor_split(nodes))
 # -     half_ring(inside, chunks, 1)
-# -     half_ring(across, pieces, 1)
-# -     half_ring(across, pieces, 0)
-# +     half_ring(across, pieces, 1)
-# +     half_ring(across, pieces, 0)
+# +     pieces = list(flat.tensor_split(nodes))
+#       half_ring(across, pieces, 0)
 # +     half_ring(inside, chunks, 1)
 # %% wrong: leaders send whole tensors round => cost everyone-across  from: leaders
 # -     half_ring(across, pieces, 1)

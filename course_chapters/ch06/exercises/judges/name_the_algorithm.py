@@ -1,11 +1,8 @@
-import random
 from collections.abc import Callable
 from typing import Any
 
 from course_chapters.ch06.exercises.name_the_algorithm import ALGORITHMS
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Random, Wrong, judged
 from course_lib.cluster.collective import chunk_sizes
 
 Matrix = list[list[int]]
@@ -89,7 +86,7 @@ def matrix_of(name: str, n: int, elements: int, item: int, per_node: int) -> Mat
     return [[count * item for count in row] for row in TRAFFIC[name](n, elements, per_node)]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def cases(n: int, elements: int, per_node: int, **more: Any) -> list[Case]:
         names = rng.sample([*ALGORITHMS], len(ALGORITHMS))
         return [
@@ -131,7 +128,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def name_algorithm(matrix, nbytes):
     """One of the eight names, from the bytes that each rank sent to each other rank."""
-    ### BEGIN SOLUTION
     n = len(matrix)
     partners = [{dst for dst in range(n) if row[dst]} for row in matrix]
     if all(len(each) == n - 1 for each in partners):
@@ -147,9 +143,6 @@ def name_algorithm(matrix, nbytes):
     powers = {1 << k for k in range(half.bit_length())}
     halved = partners[0] >= powers and abs(matrix[0][half] - nbytes) <= 64
     return "halving-doubling" if halved else "hierarchical"
-    ### END SOLUTION
-
-
 # %% right: by what rank 0 sends in all
 # ~ if matrix[0][1] == nbytes else "all-to-all" ==> if sum(matrix[0]) > nbytes else "all-to-all"
 # ~ if matrix[0][1] > 2 * nbytes else "ring" ==> if sum(matrix[0]) > 3 * nbytes else "ring"

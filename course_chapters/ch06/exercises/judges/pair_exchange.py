@@ -1,18 +1,16 @@
-import random
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, judged, ranks
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, judged, ranks
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import PerRank, layouts, secret, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes
 from course_grader.judging.traffic import Meter, ready_made, sent_again, too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
 
     def data(n: int, numbers: int = size) -> PerRank:
@@ -67,19 +65,12 @@ JUDGING = Judging(
     pytorch="`torch.distributed.batch_isend_irecv`; an all-reduce in a group of two.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-from course_lib.cluster import P2POp
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 op = params("pair-exchange").op  # leave as is: "sum" or "max": the operation of your variant
 
 
 def pair_reduce(comm, x):
     """Sum (or maximum) of this rank's `x` and its partner's. Budget: one tensor sent."""
-    ### BEGIN SOLUTION
     partner = comm.rank ^ 1  # 0 with 1, 2 with 3, ...
     if partner >= comm.size:
         return x
@@ -88,8 +79,6 @@ def pair_reduce(comm, x):
     for work in comm.batch_isend_irecv(halves):
         work.wait()
     return x + theirs if op == "sum" else torch.maximum(x, theirs)
-    ### END SOLUTION
-
 # %% right: the even rank sends first
 # -     halves = [P2POp(comm.isend, x, partner), P2POp(comm.irecv, theirs, partner)]
 # -     for work in comm.batch_isend_irecv(halves):
@@ -112,15 +101,12 @@ def pair_reduce(comm, x):
 # +     mine = x
 # +     x.copy_(theirs)
 # ~ x + theirs if op == "sum" else torch.maximum(x, theirs) ==> mine + theirs
-# %% wrong: adds before the send is over => protocol raised
-# -     halves = [P2POp(comm.isend, x, partner), P2POp(comm.irecv, theirs, partner)]
-# -     for work in comm.batch_isend_irecv(halves):
-# -         work.wait()
-# +     work = comm.isend(x, partner)
-# +     comm.recv(theirs, partner)
+# %% wrong: adds before the send is over => protocol raised  from: both send first
+# ~ comm.send ==> work = comm.isend
+# -     return x + theirs if op == "sum" else torch.maximum(x, theirs)
 # +     x.copy_(x + theirs if op == "sum" else torch.maximum(x, theirs))
 # +     work.wait()
-# ~ x + theirs if op == "sum" else torch.maximum(x, theirs) ==> x
+# +     return x
 # %% wrong: reads before wait => values
 # > this was computed before the partner's numbers arrived; wait for the receive, then read.
 # ~ empty_like ==> zeros_like
@@ -144,8 +130,6 @@ def pair_reduce(comm, x):
 # ~~ comm.rank}
 # +     halves = [P2POp(comm.isend, x, rank) for rank in seen if rank | 1 < comm.size]
 # +     halves += [P2POp(comm.irecv, into, rank) for rank, into in seen.items() if rank | 1 < comm.size]
-
-
 # %% wrong: a box that all ranks should see => values raised
 # - def pair_reduce(comm, x):
 # + box = {}

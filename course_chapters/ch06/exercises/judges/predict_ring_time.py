@@ -26,18 +26,12 @@ JUDGING = prediction(
     truth=ring_time,
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def ring_seconds_interval() -> tuple[float, float]:
     """(low, high): the interval in which you expect the ring's time in seconds, with high at most 4 × low."""
-    ### BEGIN SOLUTION
     asked = params("predict-ring-time")
     guess = 2 * asked.nbytes / asked.bandwidth  # every byte crosses a link about twice
     return guess / 1.8, guess * 1.8
-    ### END SOLUTION
-
 # %% right: a narrow guess, near the truth
 # ~ guess / 1.8, guess * 1.8 ==> 2.5, 3.0
 # %% right: wide, and far off; committing is what counts

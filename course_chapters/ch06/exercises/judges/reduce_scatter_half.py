@@ -1,19 +1,16 @@
-import random
-
 import torch
 from torch import Tensor
 
 from course_grader.exercises.layouts import SECOND
-from course_grader.judging import Fault, Judging, Params, first, judged, ranks
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, first, judged, ranks
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import secret, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes
 from course_grader.judging.traffic import Meter, off_the_ring, ready_made, too_few_bytes, too_long, too_many_bytes
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.messages import count_text
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
 
     def data(n: int, length: int) -> ranks.PerRank:
@@ -37,7 +34,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _wants(params: Params, case: Case) -> list[Tensor]:
-    """The chunk of the sum that each rank owns."""
     n = len(given := tensors(case))
     chunks = ranks.plain_sum(given).tensor_split(n)
     return [chunks[(rank + params["owner"]) % n] for rank in range(n)]
@@ -75,13 +71,7 @@ JUDGING = Judging(
     "gradients this way.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-from course_lib.messages import count_text
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 owner = params("reduce-scatter-half").owner  # leave as is: rank r must return chunk r + owner
 
 
@@ -101,12 +91,10 @@ def ring_reduce_scatter(comm, x):
         growing += arrived
     return chunks[own]
     ### END SOLUTION
-
 # %% right: even ranks send first
 # -         work = comm.isend(chunks[(own - step - 1) % n], after)
 # +         if me % 2 == 0:
 # +             comm.send(chunks[(own - step - 1) % n], after)
-#           comm.recv(arrived, before)
 # -         work.wait()
 # +         if me % 2:
 # +             comm.send(chunks[(own - step - 1) % n], after)

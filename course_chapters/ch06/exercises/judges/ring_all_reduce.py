@@ -1,11 +1,10 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from course_grader.exercises.layouts import COLUMNS, MEASURED, WEIGHED
-from course_grader.judging import Fault, Judging, Params, Weighed, first, is_number, judged, ranks, verdict
+from course_grader.judging import Fault, Judging, Params, Random, Weighed, first, is_number, judged, ranks, verdict
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import layouts, plain_sum, secret, sum_fault, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes, same
@@ -14,7 +13,7 @@ from course_grader.records import Case, Outcome, Verdict
 from course_lib.messages import count_text
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, length = coin_of(rng), params["numbers"]
 
     def data(n: int, size: int) -> ranks.PerRank:
@@ -55,7 +54,7 @@ def _memory(case: Case, results: Sequence[Any]) -> Fault | None:
     )
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """15 MB on four ranks, created in the worker: right answers use 2 to 4.25 times that, wrong ones at least 5
     times."""
     coin, ranks, length = coin_of(rng), 4, 4096
@@ -117,20 +116,12 @@ JUDGING = Judging(
     pytorch="`torch.distributed.all_reduce`; NCCL's `Ring` algorithm, in slices so that hops overlap.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-from course_lib.cluster import P2POp
-from course_lib.messages import count_text
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 way = params("ring-all-reduce").direction  # leave as is: 1: 0 → 1 → 2; -1: the opposite direction
 
 
 def ring_all_reduce(comm, x):
     """The sum of all ranks' `x`, in its shape and dtype. Budget: 2(N − 1) steps of one chunk."""
-    ### BEGIN SOLUTION
     n, me = comm.size, comm.rank
     after, before = (me + way) % n, (me - way) % n
     flat = x.reshape(-1).clone()
@@ -149,8 +140,6 @@ def ring_all_reduce(comm, x):
     for step in range(n - 1):  # all-gather
         pass_on(chunks[(me - way * step) % n], chunks[(me - way * (step + 1)) % n])
     return flat.reshape(x.shape)
-    ### END SOLUTION
-
 # %% right: even ranks send first, odd ranks receive first
 # -         halves = [P2POp(comm.isend, outgoing, after), P2POp(comm.irecv, incoming, before)]
 # -         for work in comm.batch_isend_irecv(halves):
@@ -190,8 +179,6 @@ def ring_all_reduce(comm, x):
 # %% wrong: needs a buffer => protocol deadlock  from: even ranks send first, odd ranks receive first
 # ~ if me % 2 == 0: ==> if me >= 0:
 # ~ if me % 2: ==> if me < 0:
-
-
 # %% wrong: sends to everyone => cost told-everyone
 def ring_all_reduce(comm, x):
     seen = {rank: torch.empty_like(x) for rank in range(comm.size) if rank != comm.rank}
@@ -201,8 +188,6 @@ def ring_all_reduce(comm, x):
     for work in works:
         work.wait()
     return sum(seen.values(), x.clone())
-
-
 # %% wrong: naive root => cost one-root
 def ring_all_reduce(comm, x):
     if comm.rank:
@@ -216,13 +201,9 @@ def ring_all_reduce(comm, x):
     for other in range(1, comm.size):
         comm.send(x, other)
     return x
-
-
 # %% wrong: returns its input where that is not contiguous => generality returned-input
 # ~ flat = x.reshape(-1).clone() ==> flat = x.reshape(-1)
 # ~ return flat.reshape(x.shape) ==> return x
-
-
 # %% wrong: shares through a global, with messages for show => values returned-input
 # - def ring_all_reduce(comm, x):
 # + box = {}

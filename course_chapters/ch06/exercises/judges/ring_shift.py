@@ -1,18 +1,16 @@
-import random
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, first, judged, ranks
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, first, judged, ranks
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import PerRank, layouts, secret, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes
 from course_grader.judging.traffic import Meter, off_the_ring, ready_made, sent_again, too_few_bytes, too_long
-from course_grader.records import Case, Outcome, Verdict
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
 
     def data(n: int, *shape: int) -> PerRank:
@@ -58,19 +56,12 @@ JUDGING = Judging(
     pytorch="The hop of ring attention and of every ring collective; in JAX it is `ppermute`.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-from course_lib.cluster import P2POp
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 direction = params("ring-shift").direction  # leave as is: 1: rank r sends to r + 1; -1: to r − 1
 
 
 def ring_shift(comm, x):
     """The `x` of the previous rank. Budget: one tensor sent, all ranks at once."""
-    ### BEGIN SOLUTION
     if comm.size == 1:
         return x
     after, before = (comm.rank + direction) % comm.size, (comm.rank - direction) % comm.size
@@ -79,8 +70,6 @@ def ring_shift(comm, x):
     for work in comm.batch_isend_irecv(halves):
         work.wait()
     return got
-    ### END SOLUTION
-
 # %% right: isend, recv, wait
 # -     halves = [P2POp(comm.isend, x, after), P2POp(comm.irecv, got, before)]
 # -     for work in comm.batch_isend_irecv(halves):

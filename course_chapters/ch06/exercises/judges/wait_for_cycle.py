@@ -1,17 +1,14 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, judged
 
 right = Worked("wait-for-cycle")
 Entry = tuple[float, int, str, Any]
 States = dict[int, tuple[str, Any]]
 
 
-def _log(rng: random.Random, now: States, past: States) -> list[Entry]:
+def _log(rng: Random, now: States, past: States) -> list[Entry]:
     """A shuffled log whose latest entries are the states `now`, with earlier entries from `past`."""
     log: list[Entry] = []
     for rank, state in now.items():
@@ -26,13 +23,13 @@ def _log(rng: random.Random, now: States, past: States) -> list[Entry]:
     return log
 
 
-def _waiting(rng: random.Random, circle: Sequence[int]) -> dict[int, tuple[str, Any]]:
+def _waiting(rng: Random, circle: Sequence[int]) -> dict[int, tuple[str, Any]]:
     """States in which each rank of the cycle waits for the next; none of their messages match."""
     word = rng.choice(("sends", "receives"))
     return {rank: (word, circle[(place + 1) % len(circle)]) for place, rank in enumerate(circle)}
 
 
-def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]]]:
+def _circle_logs(rng: Random, n: int) -> list[tuple[str, str, list[Entry]]]:
     """(name, part, log) of all logs: cycles, tails, slow ranks, old entries, messages in flight."""
     logs: list[tuple[str, str, list[Entry]]] = []
 
@@ -89,7 +86,7 @@ def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]
     return logs
 
 
-def _circle_cases(params: Params, rng: random.Random) -> list[Case]:
+def _circle_cases(params: Params, rng: Random) -> list[Case]:
     return [
         Case(name=name, args=(log,), kind="values" if part == "circle" else "generality", part=part, visible=index < 3)
         for index, (name, part, log) in enumerate(_circle_logs(rng, params["ranks"]))
@@ -127,7 +124,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def find_cycle(log):
     """The ranks that wait for each other in a cycle, smallest first; [] if there is none."""
-    ### BEGIN SOLUTION
     meets, state = {"sends": "receives", "receives": "sends"}, {}
     for _, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
         state[rank] = (what, peer)
@@ -144,8 +140,6 @@ def find_cycle(log):
         if path and rank == start:
             return path
     return []
-    ### END SOLUTION
-
 # %% right: strike out whoever waits for one that is free, and whoever none waits for
 #       }
 # +     while free := [rank for rank in waits if waits[rank] not in waits]:

@@ -1,0 +1,4 @@
+IMPORTS = """import math
+import torch
+from torch.nn import functional as F
+from course_lib import params"""

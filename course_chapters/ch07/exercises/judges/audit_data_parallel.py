@@ -27,7 +27,6 @@ JUDGING = audit(
 ANSWERS = r'''# %% right: worked
 def audit_dp() -> dict[str, tuple[float, str, str]]:
     """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
-    ### BEGIN SOLUTION
     step = 6 * 70e9 * 8192 / 0.4e15
     averages = ((1 + 2) / 2 + (3 + 4 + 10) / 3) / 2
     months = 6 * 70e9 * 15e12 / 0.4e15 / 1024 / (365.25 * 86400 / 12)
@@ -39,8 +38,6 @@ def audit_dp() -> dict[str, tuple[float, str, str]]:
         "v5p-2550-tokens": (4.6e14 / 1.8e11, "right", "as printed"),
         "resnet-8-to-256": (29 * 8 / 256, "right", "as printed"),
     }
-    ### END SOLUTION
-
 # %% right: rounded, in other letters
 # ~ 2.8 / step, "wrong", "another unit" ==> 0.3255, "WRONG", "Another unit"
 # ~ (months, "right", "as printed") ==> [5.85, "Right", "As printed"]

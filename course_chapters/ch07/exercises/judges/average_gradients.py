@@ -1,18 +1,15 @@
-import random
 from typing import Any
 
 import torch
 
 from course_chapters.ch07.exercises.judges.ranks import bytes_fault
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, judged, shown, under
 from course_grader.judging.gradients import gradients_fault, scaled
 from course_grader.judging.ranks import UNKIND, PerRank
 from course_grader.judging.tensors import coin_of
-from course_grader.records import Case, Outcome, Verdict
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, wide = coin_of(rng), params["numbers"]
 
     def data(*counts: int, shapes: Any = ((wide, 12), (wide,), ()), dtype: torch.dtype = torch.float32) -> PerRank:
@@ -60,18 +57,12 @@ JUDGING = Judging(
     "ranks that have data.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 given = params("average-gradients").given  # leave as is: "mean" or "sum": the loss whose gradient `grads` is
 
 
 def average_gradients(comm, grads, examples):
     """The gradient of the mean loss over all ranks' examples, as a list like `grads`. Budget: one ring."""
-    ### BEGIN SOLUTION
     count = torch.tensor([examples])
     comm.all_reduce(count)
     for grad in grads:
@@ -80,9 +71,6 @@ def average_gradients(comm, grads, examples):
         comm.all_reduce(grad)
         grad /= count.item()
     return grads
-    ### END SOLUTION
-
-
 # %% right: reduce-scatter and all-gather
 def average_gradients(comm, grads, examples):
     n, weight = comm.size, examples if params("average-gradients").given == "mean" else 1
@@ -94,8 +82,6 @@ def average_gradients(comm, grads, examples):
     comm.reduce_scatter_tensor(mine, padded)
     comm.all_gather_into_tensor(padded, mine)
     return [p.view(g.shape) for p, g in zip(padded[: len(flat)].split([g.numel() for g in grads]), grads)]
-
-
 # %% wrong: the average of the averages => values mean-of-means
 # > this is the plain average of the ranks' averages, in which a few examples weigh as much as many.
 # -         if given == "mean":
@@ -117,13 +103,9 @@ def average_gradients(comm, grads, examples):
 # -         grad /= count.item()
 # %% wrong: adds the averages up => values sum-of-means
 # > these are the ranks' averages added up, not divided.
-# -         if given == "mean":
-# -             grad *= examples
-# -         comm.all_reduce(grad)
+# ~ "mean": ==> "sum":
+# ~ *= examples ==> /= max(examples, 1)
 # -         grad /= count.item()
-# +         if given == "sum":
-# +             grad /= max(examples, 1)
-# +         comm.all_reduce(grad)
 # %% wrong: divides by the ranks => values divided-by-ranks
 # > this is the sum over all examples, divided by the number of ranks.
 # ~ count.item() ==> comm.size

@@ -1,16 +1,11 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden
-from course_grader.judging.per_row import EXACT, FINE, Column, gpus_text, table
+from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Random, Worked, gpus_text, hidden, table
 from course_grader.judging.random_inputs import plain
-from course_grader.records import Case
 from course_lib.estimate.units import GB, TFLOP, bytes_text
 
 right = Worked("break-even")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     shown = (params["rate"], params["bandwidth"], params["ranks"], 2)
     fleet = (params["batch"], params["rate"], params["bandwidth"], 2)
     rates, speeds = [150 * TFLOP, 400 * TFLOP, 900 * TFLOP], [25 * GB, 50 * GB, 100 * GB, 450 * GB]
@@ -54,23 +49,22 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="tokens",
-            unit="tokens",
-            want=right[0],
+            "tokens",
+            "tokens",
             rel=FINE,
             words=lambda flops, bandwidth, ranks, size: (
                 f"{_words(flops, bandwidth)}, {gpus_text(ranks)}, {size:g} bytes a gradient"
             ),
         ),
         Column(
-            part="gpus",
-            unit="GPUs",
-            want=right[1],
+            "gpus",
+            "GPUs",
             rel=EXACT,
             words=lambda batch, flops, bandwidth, size: (
                 f"{batch:,.0f} tokens, {_words(flops, bandwidth)}, {size:g} bytes a gradient"
             ),
         ),
+        right=right,
     ),
     why="Bytes and FLOPs both grow with the number of parameters, so it cancels. What decides is how many tokens each "
     "GPU processes per parameter that it sends. A fixed batch on more GPUs means fewer tokens on each. With k "
@@ -80,29 +74,18 @@ JUDGING = Judging(
     "in the group.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 flops_each = params("break-even").flops_each  # leave as is: FLOPs per parameter and token that hide the all-reduce
 
 
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
     """Tokens per GPU and step at which the all-reduce takes as long as the time that hides it."""
-    ### BEGIN SOLUTION
     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / flops_each
-    ### END SOLUTION
 
 
 def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
     """The largest whole number of GPUs on which a batch of `batch_tokens` still hides the all-reduce."""
-    ### BEGIN SOLUTION
     return 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops))
-    ### END SOLUTION
-
-
 # %% right: two times of a model of one parameter, and a search by doubling
 def seconds(tokens, flops, bandwidth, ranks, grad_bytes):
     return 4 * tokens / flops, 2 * (ranks - 1) * grad_bytes / ranks / bandwidth
@@ -126,8 +109,6 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
         middle = (low + high) // 2
         low, high = (middle, high) if hidden(middle) else (low, middle)
     return low
-
-
 # %% wrong: hides behind another part of the step => values wrong-window
 # > this hides communication behind another part of the step than the task asks for.
 # ~ flops / flops_each ==> flops / (10 - flops_each)

@@ -1,5 +1,3 @@
-import random
-
 from course_chapters.ch07.exercises.judges.hooks import (
     MANY,
     MIXED,
@@ -10,16 +8,14 @@ from course_chapters.ch07.exercises.judges.hooks import (
     trained_model,
     verdicts_of,
 )
-from course_grader.judging import Judging, Params
-from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, hidden, shown, under
 from course_grader.judging.ranks import UNKIND
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.parallel.data import buckets_of
 
 BIG = WIDE * WIDE * 4
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     data, models = data_of(params, rng), "generality:models"
     layer = 4 * (params["width"] ** 2 + params["width"])
     cases = [
@@ -63,13 +59,9 @@ JUDGING = Judging(
     "starts early.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def bucket_gradients(comm, model, bucket_bytes):
     """Return `finish`, as `hook_gradients` does; sends gradients in buckets of at most `bucket_bytes` bytes."""
-    ### BEGIN SOLUTION
     buckets, room = [], 0
     for each in reversed([p for p in model.parameters() if p.requires_grad]):
         if not buckets or each.nbytes > room or each.dtype != buckets[-1][0].dtype:
@@ -98,9 +90,6 @@ def bucket_gradients(comm, model, bucket_bytes):
     for parameter in home:
         parameter.register_post_accumulate_grad_hook(arrived)
     return finish
-    ### END SOLUTION
-
-
 # %% right: gradients are views of the buckets
 class Buckets:
     def __init__(self, comm, model, room):
@@ -144,8 +133,6 @@ class Buckets:
 
 def bucket_gradients(comm, model, bucket_bytes):
     return Buckets(comm, model, bucket_bytes).finish
-
-
 # %% wrong: one all-reduce per parameter => cost too-many-collectives
 # ~ room = bucket_bytes ==> room = 0
 # %% wrong: packed from the first to the last => cost not-hidden

@@ -1,13 +1,9 @@
-import random
-
 from course_chapters.ch07.exercises.judges.hooks import MANY, MIXED, STEPS, data_of, timed, trained_model, verdicts_of
-from course_grader.judging import Judging, Params
-from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, hidden, shown, under
 from course_grader.judging.ranks import UNKIND
-from course_grader.records import Case, Outcome, Verdict
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     data, models = data_of(params, rng), "generality:models"
     cases = [
         shown("four ranks", "values:gradients", per_rank=data(4)),
@@ -43,13 +39,9 @@ JUDGING = Judging(
     "the public hook.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def hook_gradients(comm, model):
     """Return `finish`, a function without arguments that waits until every gradient is the mean over ranks."""
-    ### BEGIN SOLUTION
     works = []
 
     def started(parameter):
@@ -65,9 +57,6 @@ def hook_gradients(comm, model):
         if parameter.requires_grad:
             parameter.register_post_accumulate_grad_hook(started)
     return finish
-    ### END SOLUTION
-
-
 # %% right: hooks on the nodes that add the gradients up
 def hook_gradients(comm, model):
     flying, nodes = [], []
@@ -90,8 +79,6 @@ def hook_gradients(comm, model):
         del flying[:]
 
     return finish
-
-
 # %% right: a barrier in finish
 #           works.clear()
 # +         comm.barrier()

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from course_grader.judging import DrillKey, Mistake, Params, Times, drill_key
+from course_grader.judging import DrillKey, Params, Times, drill_key
 from course_lib.cluster import collectives
 from course_lib.estimate.units import GB, MS, US, MiB
 
@@ -26,76 +26,76 @@ DRILLS: Mapping[str, DrillKey] = {
     "mean-of-two": drill_key(
         lambda p: (p["few"] * p["first"] + p["many"] * p["second"]) / (p["few"] + p["many"]),
         "Add up the losses of all examples and divide once: {{answer}}.",
-        Mistake("mean-of-means", lambda p: (p["first"] + p["second"]) / 2, "That averages both averages."),
+        (lambda p: (p["first"] + p["second"]) / 2, "That averages both averages."),
         rel=2e-3,
     ),
     "batch-identity": drill_key(
         lambda p: p["ranks"] * p["micro"] * p["seq"] * p["accumulated"],
         "Ranks × micro-batches × sequences × tokens per sequence: {{answer:int}}.",
-        Mistake("no-accumulation", Times(lambda p: 1 / p["accumulated"]), "Count all of a step's micro-batches."),
-        Mistake("one-rank", Times(lambda p: 1 / p["ranks"]), "That is one rank's share."),
+        (Times(lambda p: 1 / p["accumulated"]), "Count all of a step's micro-batches."),
+        (Times(lambda p: 1 / p["ranks"]), "That is one rank's share."),
         rel=EXACT,
     ),
     "accumulation-for-batch": drill_key(
         lambda p: p["batch"] / (p["ranks"] * p["micro"] * p["seq"]),
         "The batch divided by the tokens that all ranks process at once: {{answer:int}}.",
-        Mistake("ranks-forgotten", Times(lambda p: p["ranks"]), "That is the number for a single rank."),
+        (Times(lambda p: p["ranks"]), "That is the number for a single rank."),
         rel=EXACT,
     ),
     "gradient-bytes": drill_key(
         _bytes,
         "2(N − 1)/N times the gradients' bytes: {{answer}} GB.",
-        Mistake("one-half", Times(1 / 2), "That is one of the ring's two halves."),
-        Mistake("bits", Times(8), "That mixes up bits and bytes."),
+        (Times(1 / 2), "That is one of the ring's two halves."),
+        (Times(8), "That mixes up bits and bytes."),
         rel=2e-3,
     ),
     "break-even": drill_key(
         lambda p: _even(p, 6),
         "2·2·F / (6·β), for any model size: {{answer}} tokens.",
-        Mistake("backward", lambda p: _even(p, 4), "That compares with the backward pass alone."),
-        Mistake("one-half", Times(1 / 2), "A ring all-reduce has two halves."),
+        (lambda p: _even(p, 4), "That compares with the backward pass alone."),
+        (Times(1 / 2), "A ring all-reduce has two halves."),
     ),
     "break-even-backward": drill_key(
         lambda p: _even(p, 4),
         "2·2·F / (4·β), which is F/β: {{answer}} tokens.",
-        Mistake("step", lambda p: _even(p, 6), "That compares with the whole step."),
-        Mistake("one-half", Times(1 / 2), "A ring all-reduce has two halves."),
+        (lambda p: _even(p, 6), "That compares with the whole step."),
+        (Times(1 / 2), "A ring all-reduce has two halves."),
     ),
     "exposed": drill_key(
         lambda p: p["last_ms"] + max(p["reduce_ms"] - p["last_ms"] - p["backward_ms"], 0),
         "The last bucket, plus the part of the others that does not fit in the backward pass: {{answer}} ms.",
-        Mistake("difference", lambda p: max(p["reduce_ms"] - p["backward_ms"], 0), "The last bucket cannot hide."),
-        Mistake("all", lambda p: p["reduce_ms"], "That counts everything as exposed."),
+        (lambda p: max(p["reduce_ms"] - p["backward_ms"], 0), "The last bucket cannot hide."),
+        (lambda p: p["reduce_ms"], "That counts everything as exposed."),
     ),
     "strong-scaling": drill_key(
         lambda p: 100 * p["small"] * p["few"] / (p["large"] * p["many"]),
         "GPU-seconds per step before, divided by GPU-seconds after: {{answer}} %.",
-        Mistake("fraction", Times(1 / 100), "That is a fraction; give a percentage."),
-        Mistake("speed-up", Times(lambda p: p["many"] / p["few"]), "That is the speed-up, not the efficiency."),
+        (Times(1 / 100), "That is a fraction; give a percentage."),
+        (Times(lambda p: p["many"] / p["few"]), "That is the speed-up, not the efficiency."),
     ),
     "weak-scaling": drill_key(
         lambda p: 100 * p["small"] / p["large"],
         "Each GPU does the same work, so divide the times: {{answer}} %.",
-        Mistake("fraction", Times(1 / 100), "That is a fraction; give a percentage."),
-        Mistake("strong", Times(lambda p: p["few"] / p["many"]), "Here the batch grew with the number of GPUs."),
+        (Times(1 / 100), "That is a fraction; give a percentage."),
+        (Times(lambda p: p["few"] / p["many"]), "Here the batch grew with the number of GPUs."),
     ),
     "padded-samples": drill_key(
         lambda p: -p["samples"] % p["ranks"],
         "The number missing to the next multiple of the ranks: {{answer:int}}.",
-        Mistake("rest", lambda p: p["samples"] % p["ranks"], "That is the remainder; how many are missing?"),
+        (lambda p: p["samples"] % p["ranks"], "That is the remainder; how many are missing?"),
         rel=EXACT,
     ),
     "buckets": drill_key(
         lambda p: math.ceil(p["params"] * 4 / (25 * MiB)),
         "4 bytes per parameter, divided by 25·1024² bytes, rounded up: {{answer:int}}.",
-        Mistake("decimal", lambda p: math.ceil(p["params"] * 4 / 25e6), "A MiB is 1024² bytes."),
-        Mistake("half", lambda p: math.ceil(p["params"] * 2 / (25 * MiB)), "32 bits are 4 bytes."),
+        (lambda p: math.ceil(p["params"] * 4 / 25e6), "A MiB is 1024² bytes."),
+        (lambda p: math.ceil(p["params"] * 2 / (25 * MiB)), "32 bits are 4 bytes."),
         rel=EXACT,
     ),
     "bucket-latency": drill_key(
         _latency,
         "2(N − 1) messages per bucket: {{answer}} ms.",
-        Mistake("one-half", Times(1 / 2), "That is one of the ring's two halves."),
-        Mistake("one-bucket", Times(lambda p: 1 / p["buckets"]), "That is the latency of one bucket."),
+        (Times(1 / 2), "That is one of the ring's two halves."),
+        (Times(lambda p: 1 / p["buckets"]), "That is the latency of one bucket."),
     ),
 }

@@ -1,7 +1,6 @@
 """Judges of chapter 07's two replicas: gradients averaged by hooks, one by one and in buckets, while the backward pass
 runs."""
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,13 +17,11 @@ from course_chapters.ch07.exercises.judges.ranks import (
     overlap_fault,
     steps_fault,
 )
-from course_grader.judging import Fault, Params, describe, first, judged
-from course_grader.judging.cases import hidden
+from course_grader.judging import Case, Fault, Outcome, Params, Random, Verdict, describe, first, hidden, judged
 from course_grader.judging.gradients import Tensors
 from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.worked import once_a_case
-from course_grader.records import Case, Outcome, Verdict
 
 RATE = 0.1  # learning rate of the probe
 # Of the timed run, in which reducing a layer's gradients takes less time than computing it:
@@ -35,7 +32,7 @@ MIXED = ("float32", "float64", "float64", "float32")
 MANY = f"two ranks, {STEPS} steps"
 
 
-def data_of(params: Params, rng: random.Random) -> Callable[..., PerRank]:
+def data_of(params: Params, rng: Random) -> Callable[..., PerRank]:
     """A function that draws the ranks' arguments: the model's description, the answer's other arguments, a batch per
     step."""
     coin = coin_of(rng)

@@ -1,18 +1,16 @@
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, is_number, judged, near
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, is_number, judged, near
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import PerRank
 from course_grader.records import Case, Outcome, Verdict
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def batch() -> tuple[float, int, int]:
         tokens = rng.randrange(20, 2000)
         return rng.uniform(0.5, 4.0), rng.randrange(tokens // 2), tokens
@@ -90,15 +88,9 @@ JUDGING = Judging(
     "would be wrong.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def evaluate(comm, batches):
     """{"loss", "accuracy", "perplexity"} over all tokens of all ranks. Budget: a few numbers per rank."""
-    ### BEGIN SOLUTION
     row = torch.zeros(3, dtype=torch.float64)
     for mean, correct, tokens in batches:
         if tokens:  # the mean of nothing is NaN
@@ -106,9 +98,6 @@ def evaluate(comm, batches):
     comm.all_reduce(row)
     loss, right, count = row.tolist()
     return {"loss": loss / count, "accuracy": right / count, "perplexity": math.exp(loss / count)}
-    ### END SOLUTION
-
-
 # %% right: float32, zero-dimensional, not a number made zero
 def evaluate(comm, batches):
     total = torch.tensor(sum((0.0 if math.isnan(m) else m * t for m, c, t in batches), 0.0))
@@ -117,8 +106,6 @@ def evaluate(comm, batches):
     comm.all_reduce(counts)
     loss = total / counts[1]
     return {"loss": loss, "accuracy": counts[0] / counts[1], "perplexity": loss.exp()}
-
-
 # %% right: all_gather of three sums
 # -     comm.all_reduce(row)
 # +     every = [torch.zeros_like(row) for _ in range(comm.size)]
@@ -139,14 +126,9 @@ def evaluate(comm, batches):
 # +     row = row[:2] / row[2].clamp(min=1)
 # +     comm.all_reduce(row, op="AVG")
 # +     loss, right, count = *row.tolist(), 1
-# %% wrong: a mean over ranks of means over batches => values mean-over-ranks
+# %% wrong: a mean over ranks of means over batches => values mean-over-ranks  from: a mean over ranks
 # > this is a mean over ranks of means over batches; weight by tokens.
-# ~ [mean * tokens, correct, tokens] ==> [mean, correct / tokens, 1.0]
-# -     comm.all_reduce(row)
-# -     loss, right, count = row.tolist()
-# +     row = row[:2] / row[2].clamp(min=1)
-# +     comm.all_reduce(row, op="AVG")
-# +     loss, right, count = *row.tolist(), 1
+# ~ mean * tokens, correct, tokens ==> mean, correct / tokens, 1.0
 # %% wrong: its own numbers => values own-numbers
 # > this is the rank's own value; the other ranks' tokens are missing.
 # -     comm.all_reduce(row)
@@ -166,11 +148,9 @@ def evaluate(comm, batches):
 # ~ math.exp(loss / count) ==> powers / number
 # %% wrong: a mean of the ranks' perplexities => values perplexity-averaged
 # > this is the mean of the ranks' perplexities; compute e to the mean loss instead.
-# -     comm.all_reduce(row)
-# -     loss, right, count = row.tolist()
+#               row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
 # +     row = torch.stack([*row, (row[0] / row[2]).exp().nan_to_num(), (row[2] > 0).double()])
-# +     comm.all_reduce(row)
-# +     loss, right, count, powers, number = row.tolist()
+# ~ count = ==> count, powers, number =
 # ~ math.exp(loss / count) ==> powers / number
 # %% wrong: in per cent => values in-percent
 # > this is in percent; return a fraction of 1.

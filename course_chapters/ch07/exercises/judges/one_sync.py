@@ -5,12 +5,10 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch07.exercises.judges.ranks import bytes_fault, graphs_fault, messages_fault, steps_fault
-from course_grader.judging import Fault, Judging, Params, Worked, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, first, hidden, judged, shown
 from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import Meter
-from course_grader.records import Case, Outcome, Verdict
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -72,21 +70,13 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''from contextlib import nullcontext
-
-import torch
-
-
 # %% right: worked
 def accumulate(replica, batches, loss):
     """Leave in `.grad` the mean gradient over all micro-batches of all ranks, with one synchronization."""
-    ### BEGIN SOLUTION
     for step, (inputs, targets) in enumerate(batches):
         last = step == len(batches) - 1
         with nullcontext() if last else replica.no_sync():
             (loss(replica(inputs), targets) / len(batches)).backward()
-    ### END SOLUTION
-
-
 # %% right: only the forward passes inside
 def accumulate(replica, batches, loss):
     *first, (inputs, targets) = batches
@@ -96,8 +86,6 @@ def accumulate(replica, batches, loss):
         torch.autograd.backward(loss(out, y) / len(batches))
     replica.require_backward_grad_sync = True
     (loss(replica(inputs), targets) / len(batches)).backward()
-
-
 # %% right: flag by hand, raised again
 # ~ nullcontext() if last else replica.no_sync() ==> nullcontext(setattr(replica, "require_backward_grad_sync", last))
 # %% wrong: averages every micro-batch => cost every-micro-batch
@@ -132,11 +120,10 @@ def accumulate(replica, batches, loss):
 # +         inputs, targets = (torch.cat(each) for each in zip(*batches))
 # +         return loss(replica(inputs), targets).backward()
 # %% wrong: all forward, then all back => cost graphs-kept
-#       for step, (inputs, targets) in enumerate(batches):
-# +         replica.require_backward_grad_sync = step == len(batches) - 1
 # -         last = step == len(batches) - 1
 # -         with nullcontext() if last else replica.no_sync():
 # -             (loss(replica(inputs), targets) / len(batches)).backward()
+# +         replica.require_backward_grad_sync = step == len(batches) - 1
 # +         share = loss(replica(inputs), targets) / len(batches)
 # +         total = total + share if step else share
 # +     total.backward()

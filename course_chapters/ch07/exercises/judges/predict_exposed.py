@@ -26,19 +26,13 @@ JUDGING = prediction(
     truth=exposed_seconds,
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def exposed_interval() -> tuple[float, float]:
     """Your interval for the exposed time in seconds: (low, high), with high at most 4 × low."""
-    ### BEGIN SOLUTION
     asked = params("predict-exposed")
     ring = 2 * (asked.gpus - 1) / asked.gpus * 2 * asked.params / asked.bandwidth
     exposed = ring - 4 * asked.params * asked.tokens / asked.rate
     return exposed / 1.8, exposed * 1.8
-    ### END SOLUTION
-
 # %% right: far off, but an interval
 # ~ exposed / 1.8, exposed * 1.8 ==> 10, 30
 # %% right: one number believed

@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch07.exercises.models import Net
-from course_grader.judging import Fault, is_number
+from course_grader.judging import Case, Fault, Wrong, is_number
 from course_grader.judging.gradients import Tensors, gradients_fault
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.traffic import Meter
-from course_grader.records import Case
 from course_lib.cluster import Topology
 from course_lib.cluster.parity import step_bytes
 
@@ -33,7 +31,6 @@ def gradients(model: Any, loss: Tensor) -> Tensors:
 
 
 def descend(model: Any, grads: Tensors, rate: float) -> None:
-    """One step of gradient descent."""
     with torch.no_grad():
         for parameter, grad in zip(model.parameters(), grads, strict=True):
             if grad is not None:

@@ -1,14 +1,12 @@
-import random
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, describe, verdict
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, describe, verdict
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     many, seed = params["samples"], rng.randrange(1000)
 
     def case(
@@ -166,25 +164,16 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''import random
-
-import torch
-
-from course_lib import params
-
-
 # %% right: worked
 rest = params("sampler").rest  # leave as is: "pad" or "drop": what to do if the ranks do not divide the samples
 
 
 def indices(samples, rank, ranks, epoch, seed=0):
     """The numbers of the samples that this rank reads in this epoch, as a list in order."""
-    ### BEGIN SOLUTION
     order = list(range(samples))
     random.Random(f"{seed}:{epoch}").shuffle(order)
     length = -(-samples // ranks) * ranks if rest == "pad" else samples // ranks * ranks
     return [order[place % samples] for place in range(rank, length, ranks)]
-    ### END SOLUTION
-
 # %% right: torch, as its own sampler does it
 # -     order = list(range(samples))
 # -     random.Random(f"{seed}:{epoch}").shuffle(order)
@@ -200,16 +189,12 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # ~ f"{seed}:{epoch}" ==> f"{seed}:{epoch}:{rank}"
 # %% wrong: the process's own generator => values never-read
 # ~ random.Random(f"{seed}:{epoch}").shuffle(order) ==> random.shuffle(order)
-
-
 # %% wrong: one extension is not enough for few samples => generality extended-once
 def indices(samples, rank, ranks, epoch, seed=0):
     order = list(range(samples))
     random.Random(f"{seed}:{epoch}").shuffle(order)
     order += order[: -samples % ranks]
     return order[rank::ranks]
-
-
 # %% wrong: uneven => values unequal
 # ~ range(rank, length, ranks) ==> range(rank, samples, ranks)
 # %% wrong: drops the rest => values dropped unless rest=drop  from: one extension is not enough for few samples

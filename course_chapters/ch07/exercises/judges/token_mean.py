@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,10 +6,9 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch07.exercises.judges.ranks import bytes_fault, graphs_fault
-from course_grader.judging import Fault, Judging, Params, Worked, describe, is_number, judged, near
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, is_number, judged, near
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.gradients import gradients_fault
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import UNKIND, PerRank
 from course_grader.judging.tensors import coin_of
 from course_grader.records import Case, Outcome, Verdict
@@ -30,7 +28,7 @@ def _micro(
     return inputs, targets
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(*table: Sequence[Sequence[int]], rows: int = 2, length: int = 6, spread: bool = False) -> PerRank:
@@ -106,14 +104,9 @@ JUDGING = Judging(
     "the token count.",
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def token_step(comm, model, batches):
     """The mean loss over all tokens that count on all ranks; leaves its gradient in `.grad`."""
-    ### BEGIN SOLUTION
     count = torch.tensor(float(sum((targets != -100).sum() for _, targets in batches)))
     comm.all_reduce(count)
     total = torch.zeros(())
@@ -128,8 +121,6 @@ def token_step(comm, model, batches):
         comm.all_reduce(parameter.grad)
     comm.all_reduce(total)
     return total.item()
-    ### END SOLUTION
-
 # %% right: as DistributedDataParallel wants it, with the mean over ranks
 # ~ loss = summed / count ==> loss = summed * comm.size / count
 # -         comm.all_reduce(parameter.grad)
@@ -179,8 +170,6 @@ def token_step(comm, model, batches):
 # -     for inputs, targets in batches:
 # +     if batches:
 # +         inputs, targets = (torch.cat(each) for each in zip(*batches))
-
-
 # %% wrong: reduces once a micro-batch => cost too-many-bytes
 def token_step(comm, model, batches):
     row = torch.tensor([float(sum((t != -100).sum() for _, t in batches)), 0.0])
@@ -204,8 +193,6 @@ def token_step(comm, model, batches):
         p.grad = into
     comm.all_reduce(total)
     return total.item()
-
-
 # %% wrong: every rank with everybody's tokens => cost more-forwards
 def token_step(comm, model, batches):
     most = torch.tensor([len(batches)])
@@ -224,8 +211,6 @@ def token_step(comm, model, batches):
         loss.backward()
         total += loss.item()
     return total
-
-
 # %% wrong: a rank without a micro-batch has no gradient to send => generality raised
 # -         if parameter.grad is None:
 # -             parameter.grad = torch.zeros_like(parameter)

@@ -6,13 +6,11 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch07.exercises.judges.ranks import bytes_fault
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged, near
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, describe, judged, near
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.gradients import gradients_fault
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import UNKIND, PerRank
 from course_grader.judging.tensors import coin_of
-from course_grader.records import Case, Outcome, Verdict
 
 TRAIN_RATES = (0.1, 0.2, 0.3)
 
@@ -79,14 +77,9 @@ JUDGING = Judging(
     "`divide_by_initial_world_size=False` leaves those ranks out of the mean.",
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def train(comm, model, batches, rate):
     """Train until no rank has a batch left; return the number of steps taken."""
-    ### BEGIN SOLUTION
     rest, steps = iter(batches), 0
     while True:
         batch = next(rest, None)
@@ -105,9 +98,6 @@ def train(comm, model, batches, rate):
                 parameter -= rate * parameter.grad
             parameter.grad = None
         steps += 1
-    ### END SOLUTION
-
-
 # %% right: an empty batch through the model
 def train(comm, model, batches, rate):
     most = torch.tensor(len(batches))
@@ -123,8 +113,6 @@ def train(comm, model, batches, rate):
             p.data -= rate * p.grad
             p.grad = None
     return int(most)
-
-
 # %% wrong: as it was found => protocol deadlock  from: the card
 # %% wrong: stops when the first runs dry => values data-dropped
 # > training stopped with the first rank that ran out; the others' data was dropped.
@@ -156,8 +144,6 @@ def train(comm, model, batches, rate):
 # %% wrong: counts its own steps => values own-steps
 # > this is the rank's own number of batches; return the number of steps that the run took.
 # ~ return steps ==> return len(batches)
-
-
 # %% wrong: all data to everyone => cost too-many-bytes
 def train(comm, model, batches, rate):
     most = torch.tensor([len(batches), max((len(x) for x, _ in batches), default=0)])
@@ -177,8 +163,6 @@ def train(comm, model, batches, rate):
             p.data -= rate * p.grad
             p.grad = None
     return steps
-
-
 # %% wrong: no batch at all is no case it knows => generality raised  from: an empty batch through the model
 # ~ w = next(model.parameters()).shape[1] ==> empty = batches[0][0][:0], batches[0][1][:0]
 # ~ (torch.zeros(0, w), torch.zeros(0, w)) ==> empty

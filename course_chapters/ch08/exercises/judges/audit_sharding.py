@@ -26,7 +26,6 @@ ANSWERS = r'''# %% right: worked
 def audit_sharding() -> dict[str, tuple[float, str, str]]:
     """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
 
-    ### BEGIN SOLUTION
     def gpu(ranks):  # 405B, stage 3, with two layers gathered and activations
         return 16 * 405 / ranks + 2 * 2 * 405 / 126 + 20
 
@@ -41,11 +40,10 @@ def audit_sharding() -> dict[str, tuple[float, str, str]]:
         "hsdp-third-across": (3 * 7 / 8 * 810 / (2 * 810 / 8), "wrong", "a part, not the model"),
         "zero-3-scales": (gpu(2048) / gpu(1024), "wrong", "what stays"),
     }
-    ### END SOLUTION
-
 # %% right: lists, words in capitals
-# ~ def audit_sharding() -> dict[str, tuple[float, str, str]]: ==> def recomputed():
-#       ### END SOLUTION
+# - def audit_sharding() -> dict[str, tuple[float, str, str]]:
+# + def recomputed():
+#       }
 # + def audit_sharding():
 # +     return {name: [number, said.upper(), cause.title()] for name, (number, said, cause) in recomputed().items()}
 # %% wrong: the printed numbers => values as-printed
@@ -57,8 +55,9 @@ def audit_sharding() -> dict[str, tuple[float, str, str]]:
 # ~ (3 * 7 / 8 * 810 / (2 * 810 / 8), ==> (3,
 # ~ (gpu(2048) / gpu(1024), ==> (0.5,
 # %% wrong: all right as printed => values blind  from: the printed numbers
-# ~ def audit_sharding() -> dict[str, tuple[float, str, str]]: ==> def recomputed():
-#       ### END SOLUTION
+# - def audit_sharding() -> dict[str, tuple[float, str, str]]:
+# + def recomputed():
+#       }
 # + def audit_sharding():
 # +     return {name: (number, "right", "as printed") for name, (number, *_) in recomputed().items()}
 # %% wrong: gathers counted as all-reduces => values three-all-reduces

@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,10 +6,9 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch08.exercises.judges.parts import stretch
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, is_number, judged
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, is_number, judged
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.gradients import gradients_fault, in_flight
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import LATE, PerRank
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import Meter, too_few_bytes
@@ -22,7 +20,7 @@ JUNK = 7.0  # the padding, in multiples of the largest scale
 LEAST = 3  # bytes of a number to within REL: two have no room for an exponent in addition to five digits
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, numbers = coin_of(rng), params["numbers"]
 
     def several(count: int) -> list[int]:
@@ -67,7 +65,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _real(parts: Sequence[Tensor], counts: Sequence[int]) -> list[Tensor]:
-    """The parts with zeros as padding."""
     if len(parts) != len(counts) or any(part.ndim != 1 for part in parts):
         return list(parts)
     return [part.where(torch.arange(len(part)) < count, 0) for part, count in zip(parts, counts, strict=True)]
@@ -129,19 +126,13 @@ counted once: not again on its replicas, and no padding. The factor is then the 
 `.full_tensor()` of its result is the norm.""",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-from course_lib.cluster import MAX, SUM
-
-
+ANSWERS = r'''from course_lib.cluster import MAX, SUM
 # %% right: worked
 kind = params("clip-shards").norm  # leave as is: "2", or "max": the largest absolute value
 
 
 def clip_parts(inside, across, parts, counts, most):
     """The norm of the whole gradient, on all ranks; scales `parts` in place. Budget: one or two numbers."""
-    ### BEGIN SOLUTION
     total = torch.zeros((), dtype=torch.float64)
     for part, count in zip(parts, counts, strict=True):
         own = part[:count].double().abs()  # the rest is padding
@@ -155,8 +146,6 @@ def clip_parts(inside, across, parts, counts, most):
         for part in parts:
             part.mul_(most / norm)
     return norm
-    ### END SOLUTION
-
 # %% right: torch's rule, with its small number
 # -     if norm > most:
 # -         for part in parts:
@@ -234,9 +223,8 @@ def clip_parts(inside, across, parts, counts, most):
 # ~ return norm ==> norm
 # %% wrong: one tensor after the other => values per-tensor
 # > this is one tensor's norm; return the norm of all tensors together.
-# - def clip_parts(inside, across, parts, counts, most):
-# + def clip_one(inside, across, parts, counts, most):
-#       ### END SOLUTION
+# ~ clip_parts ==> clip_one
+#       return norm
 # + def clip_parts(inside, across, parts, counts, most):
 # +     return max(clip_one(inside, across, [part], [count], most) for part, count in zip(parts, counts))
 # %% wrong: times the limit, then divided => generality overflow

@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -9,8 +8,7 @@ from torch import Tensor
 
 from course_chapters.ch08.exercises.judges.parts import parts_of, stretch
 from course_chapters.ch08.exercises.probes import WEIGHED
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, judged, verdict
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, hidden, judged, shown, verdict
 from course_grader.judging.gradients import alike, gradients_fault
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks
 from course_grader.judging.tensors import coin_of, normal
@@ -27,7 +25,7 @@ LOOSE, TABLE = 20, 250  # rows in addition to the parts in the weighed run, and 
 AHEAD = 1.4  # units: one, and room for other collectives of the answer
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, units, width, owner = coin_of(rng), params["units"], params["width"], params["owner"]
     few = [width, width + 2, width + 1, width]
 
@@ -126,7 +124,7 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
     return "too-much-memory", f"While a unit computed, {held}. Four are enough: reduce each gradient at once."
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """48 units of 0.8 MB on two ranks: half a row per unit for the parts, plus `LOOSE` rows; all whole rows would be
     48.
 
@@ -178,12 +176,7 @@ parallelism. A gradient is whole only until it has been reduced: each rank steps
 `set_modules_to_forward_prefetch` gathers further ahead.""",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-from course_lib.cluster import AVG
-
-
+ANSWERS = r'''from course_lib.cluster import AVG
 # %% right: worked
 owner = params("fsdp-by-hand").owner  # leave as is: rank r holds part (r + owner) mod N
 
@@ -191,7 +184,6 @@ owner = params("fsdp-by-hand").owner  # leave as is: rank r holds part (r + owne
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     """This rank's part of each unit's mean gradient. Budget: two units' weights whole at a time."""
 
-    ### BEGIN SOLUTION
     def turned(row, by):  # parts in the order of ranks, or of the row
         parts = row.view(comm.size, -1)
         return parts.roll(by, 0).flatten() if by else row
@@ -221,8 +213,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
         grad, own = backward(u, weights, inputs.pop(), grad)
         parts[u] = part_of(u, own)
     return parts
-    ### END SOLUTION
-
 # %% right: the next unit is gathered ahead, gradients leave behind the next unit
 #       def gather(u):
 # +         begin(u)
@@ -233,7 +223,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +     def begin(u):
 # +         if u in coming or u not in range(len(shards)):
 # +             return
-#           row = shards[u].new_empty(comm.size * len(shards[u]))
 # -         comm.all_gather_into_tensor(row, shards[u])
 # -         return turned(row, owner)[: counts[u]]
 # +         coming[u] = comm.all_gather_into_tensor(row, shards[u], async_op=True), row
@@ -250,7 +239,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 #           parts[u] = part_of(u, own)
 # +     leaving.pop()[0].wait()
 # %% right: storages emptied and filled again
-#       ### BEGIN SOLUTION
+#       """This rank's part of each unit's mean gradient. Budget: two units' weights whole at a time."""
 # +     rows = [shard.new_empty(comm.size * len(shard)) for shard in shards]
 # +     def free(u):
 # +         rows[u].untyped_storage().resize_(0)
@@ -285,10 +274,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +             comm.reduce(piece, r)
 # +         return pieces[comm.rank] / comm.size
 # %% wrong: everything is gathered in the beginning, in one row => values read-after-free
-# -     def gather(u):
-# -         row = shards[u].new_empty(comm.size * len(shards[u]))
-# -         comm.all_gather_into_tensor(row, shards[u])
-# -         return turned(row, owner)[: counts[u]]
+#           return parts.roll(by, 0).flatten() if by else row
 # +     def gathered():
 # +         sizes = list(map(len, shards))
 # +         row = shards[0].new_empty(comm.size, sum(sizes))
@@ -296,7 +282,9 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +         columns = zip(row.roll(owner, 0).split(sizes, dim=1), counts)
 # +         return torch.cat([part.reshape(-1)[:count] for part, count in columns]).split(counts)
 # +     rows = gathered()
-# +     def gather(u):
+# -         row = shards[u].new_empty(comm.size * len(shards[u]))
+# -         comm.all_gather_into_tensor(row, shards[u])
+# -         return turned(row, owner)[: counts[u]]
 # +         return rows[u]
 # %% wrong: one giant unit, gathered for each pass => cost one-giant-unit  from: everything is gathered in the
 # ~~ beginning, in one row

@@ -1,13 +1,10 @@
-import random
 from itertools import islice
 from typing import Any
 
 from course_chapters.ch08.exercises.hsdp_group import PER_NODE
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
 from course_grader.judging.random_inputs import draw_rows, generality, plain
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import BILLION, GB, US
 
 USUAL = (70, 180, 405)  # billion parameters of models that do not fit in one node
@@ -30,8 +27,7 @@ def _clear(*row: Any) -> bool:
     return not (n % per and per % n) and all(right[2](*each) == best for each in near)
 
 
-def wired(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
-    """Rows of arguments of the third function."""
+def wired(rng: Random, count: int) -> list[tuple[Any, ...]]:
     ranks, per_node, latency = (8, 12, 48, 576, 1024, 6144), (4, 8, 16, 72), (1 * US, 5 * US, 10 * US, 20 * US)
     memory, fast, slow = (
         [each * GB for each in s] for s in ((24, 40, 80, 141, 192), (150, 300, 450, 900), (12.5, 25, 50, 100))
@@ -56,8 +52,8 @@ def _fits_words(params: float, ranks: int, memory: float, *wires: Any) -> str:
 
 VOLUMES = [
     Column(
-        part=part,
-        unit="bytes",
+        part,
+        "bytes",
         want=lambda *row, place=place: right[0](*row)[place],
         words=lambda p, n, k: f"{p / BILLION:g}B on {n:,} ranks in groups of {k:,}",
         rel=FINE,
@@ -65,18 +61,13 @@ VOLUMES = [
     for place, part in enumerate(("held", "inside", "across"))
 ]
 SMALLEST = Column(
-    part="smallest",
-    unit="ranks",
-    want=right[1],
-    words=_fits_words,
-    rel=EXACT,
-    none="the state does not fit in any group; return None",
+    "smallest", "ranks", words=_fits_words, rel=EXACT, none="the state does not fit in any group; return None"
 )
-BEST = Column(part="best", unit="ranks", want=right[2], words=_fits_words, rel=EXACT, none="no group fits; return None")
-VERDICTS = table(VOLUMES, SMALLEST, BEST)
+BEST = Column("best", "ranks", words=_fits_words, rel=EXACT, none="no group fits; return None")
+VERDICTS = table(VOLUMES, SMALLEST, BEST, right=right)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     p, n, m = (params[name] for name in ("params", "ranks", "memory"))
     wires = (params["per_node"], params["fast"], params["slow"], params["latency"])
 
@@ -137,33 +128,25 @@ best size lies where the two balance, unless memory decides. 405B at 16 bytes pe
     "'shard')))`.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 gathers = 1 if params("hsdp-group").kept else 2  # leave as is: of weights, in a step
 
 
 def hsdp(params: float, ranks: int, group: int) -> tuple[float, float, float]:
     """(bytes held, bytes sent inside, bytes sent across) on one rank."""
-    ### BEGIN SOLUTION
     copies = ranks // group
     inside = (gathers + 1) * (group - 1) / group * 2 * params
     return 16 * params / group, inside, 2 * (copies - 1) / copies * 2 * params / group
-    ### END SOLUTION
 
 
 def smallest_group(params: float, ranks: int, memory: float) -> int | None:
     """The smallest group whose state fits; None if all ranks are too few."""
-    ### BEGIN SOLUTION
     return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
-    ### END SOLUTION
 
 
 def best_group(params, ranks, memory, per_node, fast, slow, latency):
     """The group that fits and has the least time on the links; None if none fits."""
 
-    ### BEGIN SOLUTION
     def seconds(k):
         _, inside, across = hsdp(params, ranks, k)
         full = fast if k <= per_node else min(fast, per_node * slow)
@@ -174,8 +157,6 @@ def best_group(params, ranks, memory, per_node, fast, slow, latency):
     sizes = (k for k in range(1, ranks + 1) if ranks % k == 0 and (k % per_node == 0 or per_node % k == 0))
     fits = (k for k in sizes if 16 * params / k <= memory)
     return min(fits, key=seconds, default=None)
-    ### END SOLUTION
-
 # %% right: divisors in pairs
 # -     sizes = (k for k in range(1, ranks + 1) if ranks % k == 0 and (k % per_node == 0 or per_node % k == 0))
 # +     low = [k for k in range(1, int(ranks**0.5) + 1) if not ranks % k]

@@ -1,11 +1,7 @@
-import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, generality, safely_off_whole, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
-from course_grader.judging.random_inputs import generality, safely_off_whole
-from course_grader.records import Case
 from course_lib.estimate.units import BILLION, GB
 
 right = Worked("largest-alone")
@@ -15,20 +11,17 @@ def _limits(m: float, layers: int, a: float, b: float) -> str:
     return f"GPUs of {m / GB:g} GB, {layers} layers, {a / GB:g} GB of activations, {b:g} bytes"
 
 
-LARGEST = Column(
-    part="largest", unit="parameters", want=right[0], rel=FINE, words=lambda n, *rest: f"{n:,} {_limits(*rest)}"
-)
+LARGEST = Column("largest", "parameters", rel=FINE, words=lambda n, *rest: f"{n:,} {_limits(*rest)}")
 RANKS_FOR = Column(
-    part="ranks",
-    unit="GPUs",
-    want=right[1],
+    "ranks",
+    "GPUs",
     rel=EXACT,
     words=lambda p, *rest: f"{p / BILLION:g}B on {_limits(*rest)}",
     none="two layers and the activations already exceed the memory; return None",
 )
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     own = params["memory"], params["layers"], params["activations"], params["per_param"]
 
     def row() -> tuple[Any, ...]:
@@ -59,31 +52,23 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:largest": 0.35, "values:ranks": 0.3, "generality:clusters": 0.35},
     cases=_cases,
-    verdicts=one_verdict(table(LARGEST, RANKS_FOR)),
+    verdicts=one_verdict(table(LARGEST, RANKS_FOR, right=right)),
     why="""Only the state is divided by N. Two gathered layers grow with the model, and activations stay. With ever more
 GPUs the largest model tends to (memory − activations) · layers / 4, not to infinity. Beyond that the layers or the
 sequence must be cut as well.""",
     pytorch="`fully_shard` on half a block makes the gathered unit smaller; tensor parallelism cuts the layer itself.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def largest_model(ranks, memory, layers, activations, per_param) -> float:
     """Parameters of the largest model that fits, with stage 3 and no other parallelism."""
-    ### BEGIN SOLUTION
     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
-    ### END SOLUTION
 
 
 def ranks_for(params, memory, layers, activations, per_param) -> int | None:
     """The fewest GPUs on which a model fits; None if no number of them is enough."""
-    ### BEGIN SOLUTION
     room = memory - activations - 4 * params / layers
     return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
-    ### END SOLUTION
-
 # %% right: the fewest by halving  from: worked
 from bisect import bisect_left
 
@@ -92,8 +77,6 @@ def ranks_for(params, memory, layers, activations, per_param):
     counts, rest = range(1, 10**18), (layers, activations, per_param)
     place = bisect_left(counts, True, key=lambda n: largest_model(n, memory, *rest) >= params * (1 - 1e-12))
     return counts[place] if place < len(counts) else None
-
-
 # %% wrong: state only => values
 # > a GPU holds more than its share of the state.
 # ~ max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers) ==> memory / (per_param / ranks)

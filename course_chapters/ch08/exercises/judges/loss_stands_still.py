@@ -1,4 +1,3 @@
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,9 +8,7 @@ from torch.nn import functional
 
 from course_chapters.ch08.exercises.probes import WEIGHED
 from course_chapters.ch08.exercises.work import STATE, tied_model
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, is_number, oracle
-from course_grader.judging.cases import shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, Wrong, is_number, oracle, shown
 from course_grader.judging.ranks import on_ranks
 from course_grader.judging.tensors import coin_of
 from course_grader.records import Case, Outcome
@@ -23,7 +20,7 @@ CLOSE = 1e-7  # absolute, in float64: rounding is far below, every known mistake
 LIMIT = 0.6  # of the norm in the first step
 
 
-def _maker(params: Params, rng: random.Random) -> Callable[..., Case]:
+def _maker(params: Params, rng: Random) -> Callable[..., Case]:
     coin = coin_of(rng)
 
     def case(name: str, share: str, ranks: int, *, steps: int = 2, visible: bool = False, **more: Any) -> Case:
@@ -41,7 +38,7 @@ def _maker(params: Params, rng: random.Random) -> Callable[..., Case]:
     return case
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     case = _maker(params, rng)
     return [
         case("three ranks, clipped", "values:weights", 3, visible=True),
@@ -107,7 +104,7 @@ def _units_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     return None
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """1.2 MB of weights on four ranks, with 24 times as much state: a rank holds 6 times the weights; 7.8 are allowed,
     24 are not.
 
@@ -144,18 +141,13 @@ tensor used in two places belongs to one unit that is gathered for both: here th
 DTensors. Since 2.13 it refuses a parameter in two groups; `fully_shard([module_a, module_b])` puts both in one.""",
 )
 
-ANSWERS = r'''import torch
-from torch import nn
+ANSWERS = r'''from torch import nn
 from torch.nn import functional as F
-
 from course_lib.parallel import sharding
-from course_lib.parallel.sharding import FullySharded, full_gradients
-
-
+from course_lib.parallel.sharding import full_gradients, FullySharded
 # %% right: worked
 def train(comm, build, make, batches, most):
     """This rank's losses and the sharded model, trained as one process would."""
-    ### BEGIN SOLUTION
     model = build()
     sharded = FullySharded(comm, model, list(model.blocks))  # tied weights: both uses in the root unit
     optimizer = make(sharded.shards())  # after sharding
@@ -170,8 +162,6 @@ def train(comm, build, make, batches, most):
         sharded.zero_grad()
         losses.append(loss.item())
     return losses, sharded
-    ### END SOLUTION
-
 # %% right: the norm by hand, another loss, more ahead
 # ~ list(model.blocks)) ==> [*model.blocks, model.norm], prefetch=2)
 # ~ nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())

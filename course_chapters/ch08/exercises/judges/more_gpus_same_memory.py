@@ -1,12 +1,9 @@
 from collections.abc import Mapping
-from random import Random
 from typing import Any
 
 from course_chapters.ch08.exercises.more_gpus_same_memory import CAUSES
-from course_grader.judging import Fault, Judging, Params, oracle
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, hidden, oracle, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
-from course_grader.records import Case, Outcome
 from course_lib.estimate import memory
 from course_lib.parallel.sharding import gathered_peak
 
@@ -131,7 +128,6 @@ fragmentation.""",
 ANSWERS = r'''# %% right: worked
 def cause(trace: dict) -> str:
     """Why memory does not fall as GPUs are added, in one of the words above."""
-    ### BEGIN SOLUTION
     first, last = trace["runs"][0], trace["runs"][-1]
     shrink = first["ranks"] / last["ranks"]
     stuck = {name: last[name] - first[name] * shrink for name in ("weights", "gradients", "optimizer")}
@@ -150,8 +146,6 @@ def cause(trace: dict) -> str:
             return "kept after forward" if last["gathers"] > 2 * trace["micro_batches"] else "one giant unit"
         return worst
     return "activations" if last["activations"] > parts / 2 else "as it should"
-    ### END SOLUTION
-
 # %% right: ratios, one question after another
 def cause(trace):
     runs = trace["runs"]
@@ -171,8 +165,6 @@ def cause(trace):
     if blocks:
         return max(blocks)[1]
     return "activations" if 2 * z["activations"] > used else "as it should"
-
-
 # %% wrong: one unit and kept are not told apart => values not-kept-after-forward
 # ~ "kept after forward" if last["gathers"] > 2 * trace["micro_batches"] else "one giant unit" ==> "one giant unit"
 # %% wrong: reserved memory is not looked at => values not-allocator
@@ -190,15 +182,12 @@ def cause(trace):
     if last["optimizer"] > 10 * last["weights"]:
         return "replicated optimizer"
     return "one giant unit" if last["gathers"] < trace["units"] else "kept after forward"
-
-
 # %% wrong: the first fault in a fixed order => generality not-allocator
 # ~ worst = max(extra, key=extra.get)
 # ~~ ==> worst = next((name for name in extra if extra[name] > 0.1 * last["reserved"]), "allocator")
 # ~ extra[worst] > 0.2 ==> extra[worst] > 0.1
 # %% wrong: activations of the first run => generality unnoticed
-# ~ return "activations" if last["activations"] > parts / 2
-# ~~ ==> return "activations" if first["activations"] > first["reserved"] / 2
+# ~ last["activations"] > parts ==> first["activations"] > first["reserved"]
 # %% wrong: more than two gathers are many => values not-one-giant-unit
 # ~ last["gathers"] > 2 * trace["micro_batches"] ==> last["gathers"] > 2
 # %% wrong: a small group is taken for a replicated optimizer => generality not-small-group

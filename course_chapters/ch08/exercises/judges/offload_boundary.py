@@ -1,30 +1,23 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
+from course_grader.judging import FINE, Case, Column, Judging, Params, Random, Worked, generality, one_verdict, table
 from course_grader.judging.cases import shown
-from course_grader.judging.per_row import FINE, Column, one_verdict, table
-from course_grader.judging.random_inputs import generality
-from course_grader.records import Case
 from course_lib.estimate.units import BILLION, GB, TFLOP
 
 right = Worked("offload-boundary")
 STEP = Column(
-    part="step",
-    unit="seconds",
-    want=right[0],
+    "step",
+    "seconds",
     rel=FINE,
     words=lambda p, t, n, f, m, b: f"{p / BILLION:g}B, {t:,} tokens, {n} ranks, {m:g} bytes at {b / GB:g} GB/s",
 )
 HIDDEN = Column(
-    part="hidden",
-    unit="tokens",
-    want=right[1],
+    "hidden",
+    "tokens",
     rel=FINE,
     words=lambda n, f, m, b: f"{n} ranks, {f / TFLOP:g} TFLOP/s, {m:g} bytes at {b / GB:g} GB/s",
 )
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     f, moved, n = params["flops"], params["moved"], params["ranks"]
     wires = [(moved, params["pcie"]), (params["nvme_moved"], params["nvme"])]
     shares = [(ranks, f, *wire) for ranks in (1, n) for wire in wires]
@@ -47,7 +40,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:step": 0.4, "values:hidden": 0.3, "generality:machines": 0.3},
     cases=_cases,
-    verdicts=one_verdict(table(STEP, HIDDEN)),
+    verdicts=one_verdict(table(STEP, HIDDEN, right=right)),
     why="""Both times grow with the parameters, so the parameters cancel. What remains is bytes per parameter against
 FLOPs per parameter, and only the FLOPs grow with the tokens. With N ranks, each link carries one N-th. With a disk, the
 boundary lies at many more tokens.""",
@@ -58,17 +51,12 @@ boundary lies at many more tokens.""",
 ANSWERS = r'''# %% right: worked
 def step_seconds(params, tokens, ranks, flops, moved, bandwidth) -> float:
     """Seconds of a step whose optimizer state is on the host or a disk."""
-    ### BEGIN SOLUTION
     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
-    ### END SOLUTION
 
 
 def hidden_tokens(ranks, flops, moved, bandwidth) -> float:
     """Tokens per GPU from which the step no longer waits for the transfer."""
-    ### BEGIN SOLUTION
     return moved * flops / (6 * ranks * bandwidth)
-    ### END SOLUTION
-
 # %% right: by halving  from: worked
 def hidden_tokens(ranks, flops, moved, bandwidth):
     low, high = 0.0, 1e15
@@ -77,8 +65,6 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
         waits = step_seconds(1, middle, ranks, flops, moved, bandwidth) <= moved / ranks / bandwidth * (1 + 1e-14)
         low, high = (middle, high) if waits else (low, middle)
     return high
-
-
 # %% wrong: computing is shared out as well => values compute-divided
 # > sharding divides no work.
 # ~ tokens / flops ==> tokens / ranks / flops

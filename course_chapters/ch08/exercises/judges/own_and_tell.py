@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,14 +7,12 @@ from torch import Tensor
 
 from course_chapters.ch08.exercises.probes import WEIGHED
 from course_chapters.ch08.exercises.work import STATE, Weights
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Weighed, Worked, Wrong, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.gradients import alike, gradients_fault
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import LATE, STREAM_LATE, on_ranks
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import Meter
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("own-and-tell")
 NOTHING_SENT: Fault = "nothing-sent", "No byte was sent: every rank steps everything and keeps all of the state."
@@ -31,7 +28,7 @@ def _shapes(layers: int, width: int) -> list[tuple[int, ...]]:
     return [*shapes, (width,)]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, layers, width = coin_of(rng), params["layers"], params["width"]
 
     def data(shapes: Sequence[Sequence[int]], optimizer: str = "adamw", **more: Any) -> tuple[Any, ...]:
@@ -121,7 +118,7 @@ def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | No
     return "state-too-large", f"{told}; a fair share and the largest tensor have {most:,.0f}."
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """1.1 MB of weights on four ranks, with 24 times as much state: a rank may hold 6 times the weights, 9 with one
     more tensor, but not 24.
 
@@ -173,16 +170,11 @@ owners and gathers weights.""",
     "flat row instead.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib.cluster import P2POp
-
-
+ANSWERS = r'''from course_lib.cluster import P2POp
 # %% right: worked
 def shard_optimizer(comm, parameters, make):
     """An object whose step() updates this rank's share and receives the rest from its owners."""
 
-    ### BEGIN SOLUTION
     class Sharded:
         def __init__(self):
             load, self.owner = [0] * comm.size, {}
@@ -201,8 +193,6 @@ def shard_optimizer(comm, parameters, make):
                 comm.broadcast(each.data, src=rank)
 
     return Sharded()
-    ### END SOLUTION
-
 # %% right: in the order of the list, to whoever has least
 # ~ sorted(kept, key=lambda one: -one.nbytes) ==> kept
 # -             for each, rank in self.owner.items():
@@ -233,8 +223,6 @@ def shard_optimizer(comm, parameters, make):
                 p.data.copy_(new.view_as(p))
 
     return Flat()
-
-
 # %% right: messages from each owner to each other rank
 # -             for each, rank in self.owner.items():
 # -                 comm.broadcast(each.data, src=rank)
@@ -255,10 +243,9 @@ def shard_optimizer(comm, parameters, make):
 # ~ load.index(min(load)) ==> len(self.owner) % comm.size
 # %% wrong: neighbors in the list, equally many each => cost unfair-share
 # ~ sorted(kept, key=lambda one: -one.nbytes) ==> kept
-# -             mine = [each for each, rank in self.owner.items() if rank == comm.rank]
+#                   load[self.owner[each]] += each.nbytes
 # +             many = -(-len(self.owner) // comm.size)
 # +             self.owner = {each: place // many for place, each in enumerate(self.owner)}
-# +             mine = [each for each, rank in self.owner.items() if rank == comm.rank]
 # %% wrong: nobody is told => values not-told
 # > only the rank's own tensors have changed: their owners' new values have not arrived.
 # -             for each, rank in self.owner.items():

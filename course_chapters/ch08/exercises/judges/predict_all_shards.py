@@ -43,19 +43,13 @@ are. Only its computation shrinks. So we gather in smaller groups (HSDP), or cut
     pytorch="`fully_shard` with a two-dimensional mesh is HSDP.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def sending_interval() -> tuple[float, float]:
     """Seconds that you believe contain the time a GPU sends: (low, high), high at most 4 × low."""
-    ### BEGIN SOLUTION
     asked = params("predict-all-shards")
     rate = min(asked.link, asked.per_server * asked.bandwidth)  # bytes/s: all adapters of a server, or the links inside
     guess = 3 * 2 * asked.params * (asked.gpus - 1) / asked.gpus / rate
     return guess / 1.8, guess * 1.8
-    ### END SOLUTION
-
 # %% right: far off, and committed
 # ~ return guess / 1.8, guess * 1.8 ==> return [0.5, 2.0]
 # %% wrong: too wide => values too-wide

@@ -1,28 +1,20 @@
-import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, generality, plain, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
-from course_grader.judging.random_inputs import draw_rows, generality, plain
-from course_grader.records import Case
 from course_lib.estimate.units import GB, TFLOP
 
 right = Worked("prefetch-depth")
 CROSSOVER = Column(
-    part="crossover",
-    unit="tokens",
-    want=right[0],
+    "crossover",
+    "tokens",
     rel=FINE,
     words=lambda f, b, n, g, r: f"{f / TFLOP:g} TFLOP/s, {b / GB:g} GB/s, {n} ranks, {g:g} and {r:g} bytes",
 )
-EXPOSED = Column(
-    part="exposed", unit="seconds", want=right[1], rel=EXACT, words=lambda g, c, d: f"{len(g)} units, depth {d}"
-)
+EXPOSED = Column("exposed", "seconds", rel=EXACT, words=lambda g, c, d: f"{len(g)} units, depth {d}")
 LEAST = Column(
-    part="least",
-    unit="units",
-    want=right[2],
+    "least",
+    "units",
     rel=EXACT,
     none="no depth leaves so little, because nothing hides the first gather; return None",
     some="there is such a depth. Exactly `most` seconds are allowed",
@@ -30,11 +22,10 @@ LEAST = Column(
 )
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     f, b, n = params["flops"], params["bandwidth"], params["ranks"]
 
     def seconds(units: int) -> tuple[list[float], list[float]]:
-        """Times of the gathers and of the computations."""
         return [rng.randrange(1, 13) * 0.25 for _ in range(units)], [rng.randrange(1, 13) * 0.25 for _ in range(units)]
 
     def limit() -> tuple[Any, ...]:
@@ -69,7 +60,7 @@ JUDGING = Judging(
     shares="values:crossover 0.2, values:exposed 0.3, values:least 0.15, generality:machines 0.1, "
     "generality:passes 0.25",
     cases=_cases,
-    verdicts=one_verdict(table(CROSSOVER, EXPOSED, LEAST)),
+    verdicts=one_verdict(table(CROSSOVER, EXPOSED, LEAST, right=right)),
     why="""Below the crossover sending takes longer than computing, and no depth hides it. Above it, depth 1 is enough
 for equal units; a large unit after small ones needs more. Nothing hides the first gather. Every unit ahead is one more
 unit in memory.""",
@@ -80,30 +71,23 @@ by default the next unit is prefetched.""",
 ANSWERS = r'''# %% right: worked
 def crossover_tokens(flops: float, bandwidth: float, ranks: int, gather: int, reduce: int) -> float:
     """Tokens per GPU and step at which communication takes as long as computing."""
-    ### BEGIN SOLUTION
     sent = (2 * gather + reduce) * (ranks - 1) / ranks  # bytes per parameter
     return sent / bandwidth * flops / 6
-    ### END SOLUTION
 
 
 def exposed_seconds(gathers: list[float], computes: list[float], depth: int) -> float:
     """Seconds for which the GPU waits in a forward pass."""
-    ### BEGIN SOLUTION
     wire, done = 0.0, []
     for i, (gather, compute) in enumerate(zip(gathers, computes, strict=True)):
         wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
         done.append(max(wire, done[-1] if done else 0.0) + compute)
     return done[-1] - sum(computes)
-    ### END SOLUTION
 
 
 def least_depth(gathers: list[float], computes: list[float], most: float) -> int | None:
     """The smallest depth that leaves at most `most` seconds exposed; None if none does."""
-    ### BEGIN SOLUTION
     depths = range(len(gathers))
     return next((d for d in depths if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
-    ### END SOLUTION
-
 # %% right: a queue of slots  from: worked
 from collections import deque
 
@@ -117,8 +101,6 @@ def exposed_seconds(gathers, computes, depth):
         now = max(now, gathered) + compute
         slots.append(now)
     return still
-
-
 # %% wrong: data parallelism's crossover => values data-parallel
 # > this is a gradient all-reduce.
 # ~ (2 * gather + reduce) ==> 2 * reduce

@@ -1,4 +1,3 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,8 +6,7 @@ from torch import Tensor
 
 from course_chapters.ch08.exercises.judges.parts import parts_of, stretch
 from course_chapters.ch08.exercises.probes import WEIGHED
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, judged, verdict
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, hidden, judged, shown, verdict
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks, over_ranks, secret
 from course_grader.judging.tensors import coin_of, same_data
 from course_grader.judging.traffic import Meter
@@ -36,7 +34,7 @@ def _padding_shows(old: int, new: int, least: int) -> int:
     return next(counts, least + 6)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def case(make: Any, name: str, share: str, *sizes: int, dtype: Any = torch.float32, **more: Any) -> Case:
@@ -76,7 +74,6 @@ def _part_fault(case: Case, results: Sequence[Any]) -> Fault | None:
 
 
 def _first_wrong(got: Tensor, want: Tensor, row: Tensor, mine: range) -> str:
-    """Which number is wrong, and what is there."""
     where = int((got != want).nonzero()[0])
     if where >= len(mine):
         return f"number {where} of the part is padding, which is zero."
@@ -110,7 +107,7 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
     return "full-copy", f"A rank held {peak:,} bytes in addition to its old part; {sizes}."
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """A row of 7.8 MB from eight ranks to five: a whole row on each rank is too much.
 
     A rank may hold its old part, twice an old and a new part, and three eighths of a row of messages in transit.
@@ -140,7 +137,6 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 def least_bytes(elements: int, old: int, new: int) -> int:
-    """The number of elements that must move to another rank."""
     return sum(missing(elements, old, new, rank) for rank in range(max(old, new)))
 
 
@@ -158,14 +154,10 @@ its own.""",
     "another mesh.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def reshard(comm, part, elements, old, new):
     """This rank's new part. Budget: no rank receives more than that, or holds the whole row."""
 
-    ### BEGIN SOLUTION
     def stretch(ranks, rank):
         size = -(-elements // ranks)
         return (min(rank * size, elements), min((rank + 1) * size, elements)) if rank < ranks else (0, 0)
@@ -179,8 +171,6 @@ def reshard(comm, part, elements, old, new):
     mine = part.new_zeros(-(-elements // new) if me < new else 0)
     comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].contiguous(), take, send)
     return mine
-    ### END SOLUTION
-
 # %% right: blocking messages, all pairs in one order
 def reshard(comm, part, elements, old, new):
     size, fresh, me = -(-elements // old), -(-elements // new), comm.rank
@@ -198,8 +188,6 @@ def reshard(comm, part, elements, old, new):
             else:
                 comm.recv(box, a)
     return mine
-
-
 # %% right: messages started together  from: blocking messages, all pairs in one order
 #       mine = torch.zeros(fresh if me < new else 0, dtype=part.dtype)
 # +     works = []
@@ -245,8 +233,7 @@ def reshard(comm, part, elements, old, new):
 # ~ new_zeros(-(-elements // new) if me < new else 0) ==> new_full((-(-elements // new) if me < new else 0,), 7)
 # %% wrong: sizes rounded down => values  from: blocking messages, all pairs in one order
 # > the parts' size was rounded down, so the last numbers are in no part.
-# ~ size, fresh, me = -(-elements // old), -(-elements // new), comm.rank
-# ~~ ==> size, fresh, me = elements // old, elements // new, comm.rank
+# ~ -(-elements // old), -(-elements // new) ==> elements // old, elements // new
 # %% wrong: the old part comes back => values old-part
 # > this is the old part.
 # ~ return mine ==> return part

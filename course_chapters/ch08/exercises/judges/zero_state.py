@@ -1,14 +1,10 @@
 import math
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch08.exercises.zero_state import BUCKETS
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
+from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Random, Worked, one_verdict, shown, table
 from course_grader.judging.random_inputs import draw_rows, generality, plain, safely_off_whole
-from course_grader.records import Case
 from course_lib.estimate.memory import CONVENTIONS
 from course_lib.estimate.units import BILLION, GB
 
@@ -20,16 +16,11 @@ def _buckets_text(buckets: Mapping[str, float]) -> str:
 
 
 HELD = Column(
-    part="held",
-    unit="bytes",
-    want=right[0],
-    words=lambda p, s, n, b: f"{p / BILLION:g}B, stage {s}, {n:,} ranks, {_buckets_text(b)}",
-    rel=FINE,
+    "held", "bytes", words=lambda p, s, n, b: f"{p / BILLION:g}B, stage {s}, {n:,} ranks, {_buckets_text(b)}", rel=FINE
 )
 FEWEST = Column(
-    part="fewest",
-    unit="ranks",
-    want=right[1],
+    "fewest",
+    "ranks",
     words=lambda p, s, b, m: f"{p / BILLION:g}B, stage {s}, {_buckets_text(b)}, GPUs of {m / GB:g} GB",
     rel=EXACT,
     none="the part that stays whole does not fit on any number of ranks; return None",
@@ -44,7 +35,7 @@ def _clear(row: tuple[Any, ...]) -> bool:
     return abs(memory - whole) > 1e-3 * memory and safely_off_whole(ranks)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     own = {name: params[name] for name in BUCKETS}
     p, n, m = params["params"], params["ranks"], params["memory"]
     sizes, counts = (1e9, 3e9, 7e9, 13e9, 34e9, 70e9, 180e9, 405e9), (1, 2, 3, 7, 48, 640, 24_576)
@@ -79,30 +70,24 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:held": 0.4, "values:fewest": 0.25, "generality:optimizers": 0.15, "generality:cards": 0.2},
     cases=_cases,
-    verdicts=one_verdict(table(HELD, FEWEST)),
+    verdicts=one_verdict(table(HELD, FEWEST, right=right)),
     why="""Each stage divides one more bucket by N. The rest is a floor that no number of ranks lowers: 4 bytes per
 parameter in stage 1, 2 in stage 2, none in stage 3. The stages shard the largest bucket first.""",
     pytorch="`ZeroRedundancyOptimizer` is stage 1, `fully_shard` stage 3; DeepSpeed takes the number as "
     "`zero_optimization.stage`.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 SINCE = {"master": 1, "moments": 1, "grads": 2, "weights": 3}  # the stage that shards a bucket
 
 
 def held(params: float, stage: int, ranks: int, buckets: dict[str, float]) -> float:
     """Bytes of training state on one rank; `buckets` has bytes per parameter."""
-    ### BEGIN SOLUTION
     return sum(params * size / (ranks if stage >= SINCE[name] else 1) for name, size in buckets.items())
-    ### END SOLUTION
 
 
 def fewest_ranks(params: float, stage: int, buckets: dict[str, float], memory: float) -> int | None:
     """The fewest ranks on which the state fits into `memory` bytes each; None if no number helps."""
-    ### BEGIN SOLUTION
     whole = params * sum(size for name, size in buckets.items() if stage < SINCE[name])
     shared = params * sum(buckets.values()) - whole
     if shared == 0:
@@ -110,8 +95,6 @@ def fewest_ranks(params: float, stage: int, buckets: dict[str, float], memory: f
     if whole >= memory:
         return None
     return max(1, math.ceil(shared / (memory - whole)))
-    ### END SOLUTION
-
 # %% right: the fewest by halving  from: worked
 from bisect import bisect_left
 
@@ -120,8 +103,6 @@ def fewest_ranks(params, stage, buckets, memory):
     counts = range(1, 10**12)
     place = bisect_left(counts, True, key=lambda n: held(params, stage, n, buckets) <= memory * (1 + 1e-12))
     return counts[place] if place < len(counts) else None
-
-
 # %% wrong: everything divided at every stage => values all-shared
 # > some buckets stay whole.
 # ~ ranks if stage >= SINCE[name] ==> ranks if stage

@@ -24,14 +24,12 @@ JUDGING = audit(
     pytorch="`CommDebugMode` counts a step's collectives, per call.",
 )
 
-ANSWERS = r'''from course_lib.estimate import facts, memory; from course_lib.parallel import tensor as tensor_parallel
+ANSWERS = r'''from course_lib.estimate import facts, memory
 from course_lib.estimate.units import GB
-
-
+from course_lib.parallel import tensor as tensor_parallel
 # %% right: worked
 def audit_tp() -> dict[str, tuple[float, str, str]]:
     """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
-    ### BEGIN SOLUTION
     shape, tp, stages, replicas, micro_batches = facts.model("llama3-405b"), 8, 16, 128, 16
     sums = tensor_parallel.tp_calls_per_layer()["all_reduce"]
     block = tensor_parallel.tp_bytes_per_layer(4 * 2**20 // replicas, shape.hidden, tp)
@@ -47,11 +45,10 @@ def audit_tp() -> dict[str, tuple[float, str, str]]:
         "tp-8bsh": (2 * sums, "right", "as printed"),
         "tp-76-percent": (15.1e15 / 512 / 39e12, "right", "as printed"),
     }
-    ### END SOLUTION
-
 # %% right: rounded, lists for tuples
-# ~ def audit_tp() -> dict[str, tuple[float, str, str]]: ==> def recomputed():
-#       ### END SOLUTION
+# - def audit_tp() -> dict[str, tuple[float, str, str]]:
+# + def recomputed():
+#       }
 # + def audit_tp():
 # +     return {name: [float(f"{row[0]:.4g}"), *row[1:]] for name, row in recomputed().items()}
 # %% wrong: the printed numbers => values as-printed
@@ -61,8 +58,9 @@ def audit_tp() -> dict[str, tuple[float, str, str]]:
 # ~ (here / facts.device("H100 SXM").link_one_way, ==> (71.7,
 # ~ sums * shape.layers * micro_batches ==> sums * shape.layers
 # %% wrong: all right as printed => values blind  from: the printed numbers
-# ~ def audit_tp() -> dict[str, tuple[float, str, str]]: ==> def recomputed():
-#       ### END SOLUTION
+# - def audit_tp() -> dict[str, tuple[float, str, str]]:
+# + def recomputed():
+#       }
 # + def audit_tp():
 # +     return {name: (number, "right", "as printed") for name, (number, *_) in recomputed().items()}
 # %% wrong: one tensor => values

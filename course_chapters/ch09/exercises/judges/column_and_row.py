@@ -1,4 +1,3 @@
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -6,17 +5,15 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch09.exercises.probes import WEIGHED
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Weighed, Worked, Wrong, judged
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import coin_of, same, same_data, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 SHARDS = ("column", "row")
 right = Worked("column-and-row")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
     def cut(share: str, which: int, rank: int, *sizes: Any, make: Callable[..., Case] = hidden) -> Case:
@@ -63,7 +60,7 @@ def _view_fault(nbytes: float | None, piece: Tensor, weight: Tensor) -> Fault | 
     return "a-view", f"The piece has {own:,} bytes and {kept}"
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """96 weights of 2 MB, one at a time, 64 pieces each: copies hold 1.5 weights and what a cut makes of one; views
     keep 48 alive."""
     ranks, rank, large_sizes = 64, rng.randrange(64), (704, 768)
@@ -91,31 +88,20 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''import copy
-
-import torch
-
-from course_lib import params
-
-
 # %% right: worked
 layout = params("column-and-row").layout  # leave as is: "torch": (out, in); "textbook": (in, out)
 
 
 def column_shard(weight, rank, ranks):
     """The piece of `weight` that computes this rank's outputs, in its own memory."""
-    ### BEGIN SOLUTION
     outputs = 0 if layout == "torch" else 1
     return weight.chunk(ranks, dim=outputs)[rank].clone()
-    ### END SOLUTION
 
 
 def row_shard(weight, rank, ranks):
     """The piece of `weight` that multiplies this rank's inputs, in its own memory."""
-    ### BEGIN SOLUTION
     inputs = 1 if layout == "torch" else 0
     return weight.chunk(ranks, dim=inputs)[rank].clone()
-    ### END SOLUTION
-
 # %% right: ranges counted out
 # ~ weight.chunk(ranks, dim=outputs)[rank]
 # ~~ ==> weight.narrow(outputs, rank * (weight.shape[outputs] // ranks), weight.shape[outputs] // ranks)
@@ -138,10 +124,8 @@ def row_shard(weight, rank, ranks):
 # ~~ ==> torch.cat([piece * (at == rank) for at, piece in enumerate(weight.chunk(ranks, inputs))], inputs)
 # %% wrong: every fourth row => values dealt
 # > the rows or columns are dealt out in turn; the cut is in order, one range for each rank.
-# ~ weight.chunk(ranks, dim=outputs)[rank]
-# ~~ ==> weight.index_select(outputs, torch.arange(rank, weight.shape[outputs], ranks))
-# ~ weight.chunk(ranks, dim=inputs)[rank]
-# ~~ ==> weight.index_select(inputs, torch.arange(rank, weight.shape[inputs], ranks))
+# ~ chunk(ranks, dim=outputs)[rank] ==> index_select(outputs, torch.arange(rank, weight.shape[outputs], ranks))
+# ~ chunk(ranks, dim=inputs)[rank] ==> index_select(inputs, torch.arange(rank, weight.shape[inputs], ranks))
 # %% wrong: transposed => values
 # > this is transposed; keep the layout of the weight.
 # ~ chunk(ranks, dim=outputs)[rank].clone() ==> chunk(ranks, dim=outputs)[rank].T.clone()

@@ -6,12 +6,9 @@ import torch
 
 from course_chapters.ch09.exercises.judges.regions import Result, over_ranks, ring_bytes, traffic, within
 from course_chapters.ch09.exercises.probes import FORWARD, TURNED
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 COPY, SUM = 0, 1
 NAMES = ("copy_in", "sum_out")
@@ -90,14 +87,10 @@ JUDGING = Judging(
     "DTensor's redistribution from Replicate and to Replicate from Partial.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def copy_in(x, comm):
     """`x` unchanged; its gradient is summed over ranks. Budget: one all-reduce, backward."""
 
-    ### BEGIN SOLUTION
     class _Copy(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x, comm):
@@ -111,13 +104,11 @@ def copy_in(x, comm):
             return total, None
 
     return _Copy.apply(x, comm)
-    ### END SOLUTION
 
 
 def sum_out(x, comm):
     """The sum of `x` over ranks; its gradient passes unchanged. Budget: one all-reduce, forward."""
 
-    ### BEGIN SOLUTION
     class _Sum(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x, comm):
@@ -130,8 +121,6 @@ def sum_out(x, comm):
             return grad, None
 
     return _Sum.apply(x, comm)
-    ### END SOLUTION
-
 # %% right: a hook on the gradient, and a detour for the sum
 def copy_in(x, comm):
     y = x.view_as(x)
@@ -150,8 +139,6 @@ def sum_out(x, comm):
     total = x.detach().clone(memory_format=torch.contiguous_format)
     comm.all_reduce(total)
     return x + (total - x.detach())
-
-
 # %% wrong: all-reduce in both passes of sum_out => values summed-back
 # > this is summed over ranks again. The gradient that comes is the same on all ranks, so it passes as it is.
 # -             total = x.clone()
@@ -167,8 +154,7 @@ def sum_out(x, comm):
 # +             same = x.clone()
 # +             comm.all_reduce(same, op="AVG")
 # +             return same
-# -             total = x.clone()
-# +             ctx.comm, total = comm, x.clone()
+# ~ total = x ==> ctx.comm, total = comm, x
 # -             return grad, None
 # +             same = grad.clone()
 # +             ctx.comm.all_reduce(same, op="AVG")
@@ -195,8 +181,7 @@ def sum_out(x, comm):
 # ~ return grad, None ==> return grad / ctx.size, None
 # %% wrong: copy_in sums in the forward pass => values summed-forward
 # > this is the sum over ranks; `copy_in` returns x unchanged.
-# -             return x.view_as(x)
-# +             return sum_out(x, comm)
+# ~ x.view_as(x) ==> sum_out(x, comm)
 # %% wrong: sums in place in the gradient that came => values changed-another's
 # > it sums in place, in a tensor that others also read. Sum a copy.
 # -             total = grad.clone()
@@ -241,10 +226,20 @@ def sum_out(x, comm):
 # +             total = sum(torch.load(f"{path}{rank}.pt") for rank in range(comm.size))
 # +             comm.barrier()
 # +             os.remove(f"{path}{comm.rank}.pt")
-# %% wrong: the library's => raised
-from course_lib.parallel.tensor import copy_in, sum_out
-
-
+# %% wrong: the library's => raised  from: a hook on the gradient, and a detour for the sum
+# - def copy_in(x, comm):
+# -     y = x.view_as(x)
+# -     if y.requires_grad:
+# -         def summed(grad):
+# -             total = grad.clone(memory_format=torch.contiguous_format)
+# -             comm.all_reduce(total)
+# -             return total
+# -         y.register_hook(summed)
+# -     return y
+# - def sum_out(x, comm):
+# -     total = x.detach().clone(memory_format=torch.contiguous_format)
+# -     comm.all_reduce(total)
+# -     return x + (total - x.detach())
 # %% wrong: a hook on x itself => values residual-summed  from: a hook on the gradient, and a detour for the sum
 # > the residual branch's gradient is summed, too: return another tensor than x, and put no hook on x.
 # ~ y = x.view_as(x) ==> y = x

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from course_grader.judging import Mistake, Params, Times, drill_key
+from course_grader.judging import Params, Times, drill_key
 from course_lib.estimate.units import GB, MS
 from course_lib.parallel.tensor.partition import span
 from course_lib.parallel.tensor.traffic import tp_bytes_per_layer, tp_calls_per_layer
@@ -20,62 +20,62 @@ DRILLS = {
     "column-rows": _exact(
         lambda p: p["ffn"] / p["tp"],
         "`nn.Linear` holds (out, in), and a column cut shares outputs out: {{answer:int}} rows.",
-        Mistake("inputs", lambda p: p["hidden"] / p["tp"], "That shares the inputs out: a row cut."),
-        Mistake("whole", lambda p: p["hidden"], "That counts inputs; `weight` is (out, in)."),
+        (lambda p: p["hidden"] / p["tp"], "That shares the inputs out: a row cut."),
+        (lambda p: p["hidden"], "That counts inputs; `weight` is (out, in)."),
     ),
     "row-numbers": drill_key(
         lambda p: p["hidden"] * p["ffn"] / p["tp"] / 1e6,
         "However it is cut, an N-th of the matrix: {{answer}} million.",
-        Mistake("whole", lambda p: p["hidden"] * p["ffn"] / 1e6, "That is the whole matrix."),
-        Mistake("bytes", Times(2), "Those are bytes of 16-bit numbers."),
-        Mistake("both", lambda p: p["hidden"] * p["ffn"] / p["tp"] ** 2 / 1e6, "One dimension is cut, not both."),
+        (lambda p: p["hidden"] * p["ffn"] / 1e6, "That is the whole matrix."),
+        (Times(2), "Those are bytes of 16-bit numbers."),
+        (lambda p: p["hidden"] * p["ffn"] / p["tp"] ** 2 / 1e6, "One dimension is cut, not both."),
         rel=5e-3,
     ),
     "bias-times": _exact(
         lambda p: p["y"] + (p["tp"] - 1) * p["bias"],
         "The bias counts once from every rank: {{answer:int}}.",
-        Mistake("n-more", lambda p: p["y"] + p["tp"] * p["bias"], "One of them belongs there."),
-        Mistake("all-n-times", lambda p: p["y"] * p["tp"], "The products' parts add up to one product."),
+        (lambda p: p["y"] + p["tp"] * p["bias"], "One of them belongs there."),
+        (lambda p: p["y"] * p["tp"], "The products' parts add up to one product."),
     ),
     "kv-copies": _exact(
         lambda p: max(1, p["tp"] // p["kv_heads"]),
         "Ranks over KV heads, one at least: {{answer:int}}.",
-        Mistake("heads", lambda p: p["heads"] / p["tp"], "Those are query heads on a rank."),
-        Mistake("group", lambda p: p["heads"] / p["kv_heads"], "That is how many query heads share a KV head."),
+        (lambda p: p["heads"] / p["tp"], "Those are query heads on a rank."),
+        (lambda p: p["heads"] / p["kv_heads"], "That is how many query heads share a KV head."),
     ),
     "layer-reduces": _exact(
         lambda p: _CALLS * p["layers"] * p["micro"],
         "Two forward and two backward, per layer and micro-batch: {{answer:int}}.",
-        Mistake("one-micro-batch", lambda p: _CALLS * p["layers"], "That is one micro-batch."),
-        Mistake("forward", Times(1 / 2), "The backward pass has as many."),
+        (lambda p: _CALLS * p["layers"], "That is one micro-batch."),
+        (Times(1 / 2), "The backward pass has as many."),
     ),
     "layer-bytes": drill_key(
         lambda p: tp_bytes_per_layer(p["tokens"], p["hidden"], p["tp"]) / GB,
         "Four all-reduces, each 2(t − 1)/t of tokens × hidden × 2 bytes: {{answer}} GB.",
-        Mistake("forward", Times(1 / 2), "The backward pass sends as much."),
-        Mistake("one", Times(1 / 4), "That is one all-reduce; a layer has four."),
-        Mistake("tensors", lambda p: 4 * p["tokens"] * p["hidden"] * 2 / GB, "A ring sends 2(t − 1)/t of each tensor."),
+        (Times(1 / 2), "The backward pass sends as much."),
+        (Times(1 / 4), "That is one all-reduce; a layer has four."),
+        (lambda p: 4 * p["tokens"] * p["hidden"] * 2 / GB, "A ring sends 2(t − 1)/t of each tensor."),
     ),
     "layer-ms": drill_key(
         lambda p: p["nbytes"] / p["bandwidth"] / MS,
         "Bytes over bandwidth: {{answer}} ms.",
-        Mistake("seconds", Times(MS), "That is in seconds."),
-        Mistake("both-ways", Times(1 / 2), "The bandwidth is given one way already."),
+        (Times(MS), "That is in seconds."),
+        (Times(1 / 2), "The bandwidth is given one way already."),
     ),
     "loss-ratio": drill_key(
         lambda p: p["vocab"] / 6,
         "V(t − 1)/t over 3 · 2(t − 1)/t, which is V/6: {{answer:int}}.",
-        Mistake("no-two", Times(2), "An all-reduce sends twice (t − 1)/t of what it sums."),
-        Mistake("whole", lambda p: p["vocab"], "Three numbers go, through an all-reduce."),
+        (Times(2), "An all-reduce sends twice (t − 1)/t of what it sums."),
+        (lambda p: p["vocab"], "Three numbers go, through an all-reduce."),
     ),
     "recomputed": _exact(
         lambda p: tp_bytes_per_layer(64, 64, p["tp"], recompute="full") / tp_bytes_per_layer(64, 64, p["tp"]),
         "Six for four: {{answer}}.",
-        Mistake("doubled", 2.0, "Only the forward's run again."),
+        (2.0, "Only the forward's run again."),
     ),
     "odd-vocab": _exact(
         _last,
         "The first V mod t blocks are one longer; the last has ⌊V/t⌋ = {{answer:int}}.",
-        Mistake("longest", lambda p: _last(p) + 1, "The longer blocks come first."),
+        (lambda p: _last(p) + 1, "The longer blocks come first."),
     ),
 }

@@ -1,26 +1,20 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, hidden, plain, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
-from course_grader.judging.random_inputs import draw_rows, plain
-from course_grader.records import Case
 from course_lib.estimate.units import GB, TFLOP
 
 right = Worked("largest-tp")
 SECONDS = Column(
-    part="seconds",
-    unit="seconds",
-    want=right[0],
+    "seconds",
+    "seconds",
     rel=FINE,
     words=lambda tokens, hidden, ranks, bandwidth: f"{tokens:,} tokens, hidden {hidden:,}, {ranks} ranks",
 )
 LARGEST = Column(
-    part="largest",
-    unit="ranks",
-    want=right[1],
+    "largest",
+    "ranks",
     rel=EXACT,
     words=lambda tokens, hidden, ffn, flops, inside, across, per_node, share: (
         f"{tokens:,} tokens, hidden {hidden:,}, ffn {ffn:,}, {flops / TFLOP:,.0f} TFLOP/s, {inside / GB:g} and "
@@ -42,7 +36,7 @@ def _cluster(row: Sequence[Any]) -> tuple[object, ...]:
     return (tokens, hidden, halves * hidden // 2, *others)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     size = params["hidden"]
     width = (4 * size + 3 * (7 * size // 2)) * 450 * GB / (400 * TFLOP)  # distinguishes the two forms of the exercise
     wide = (4096, size, 7 * size // 2, 400 * TFLOP, 450 * GB, 50 * GB)
@@ -87,30 +81,24 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:seconds 0.35, values:largest 0.25, generality:clusters 0.4",
     cases=_cases,
-    verdicts=one_verdict(table(SECONDS, LARGEST)),
+    verdicts=one_verdict(table(SECONDS, LARGEST, right=right)),
     why="Bytes per rank hardly depend on N, but products per rank fall with it. So communication's share grows with "
     "N, and jumps where the ring leaves the node. Tokens cancel: the width of the layer and the wire decide.",
     pytorch="Published runs stay inside a server: TP 8 in Megatron's and Llama 3's.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 recompute = params("largest-tp").recompute  # leave as is: "none" or "full": what your variant asks for
 
 
 def tp_seconds(tokens, hidden, ranks, bandwidth) -> float:
     """Seconds of one layer's all-reduces, forward and backward; `bandwidth` in bytes/s."""
-    ### BEGIN SOLUTION
     sums = 6 if recompute == "full" else 4
     return sums * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-    ### END SOLUTION
 
 
 def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share) -> int:
     """The most ranks, a power of two, whose all-reduces take at most `share` of their products' time."""
-    ### BEGIN SOLUTION
     weights = 4 * hidden**2 + 3 * hidden * ffn
     for ranks in (2**power for power in range(10, 0, -1)):
         products = (8 if recompute == "full" else 6) * tokens * weights / ranks / flops
@@ -118,8 +106,6 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share) -> i
         if tp_seconds(tokens, hidden, ranks, wire) <= share * products:
             return ranks
     return 1
-    ### END SOLUTION
-
 # %% right: each side of the node's edge by the inequality  from: worked
 def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
     sums, passes = (6, 8) if recompute == "full" else (4, 6)
@@ -131,12 +117,9 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
     near = [n for n in fits(inside) if n <= per_node]
     far = [n for n in fits(across) if n > per_node]
     return max(near + far)
-
-
 # %% wrong: recomputed => values
 # > this counts the all-reduces of another form. {{passes}}.
-# ~ recompute = params("largest-tp").recompute
-# ~~ ==> recompute = "none" if params("largest-tp").recompute == "full" else "full"
+# ~ params("largest-tp").recompute ==> "none" if params("largest-tp").recompute == "full" else "full"
 # %% wrong: forward only => values half
 # > all-reduces of the backward pass are missing, or half of each: a ring reduces first, then gathers.
 # ~ sums = 6 if recompute == "full" else 4 ==> sums = 2

@@ -1,8 +1,5 @@
-import random
-
 from course_chapters.ch09.exercises.judges.regions import Result, over_ranks, ring_bytes, touched, traffic, within
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged
-from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging import Fault, Judging, Params, Random, Worked, describe, first, hidden, judged, shown, under
 from course_grader.judging.ranks import LATE, STREAM_LATE, PerRank
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 from course_grader.judging.traffic import Meter
@@ -13,7 +10,7 @@ LINK = Topology().levels[0]
 right = Worked("overlap-backward")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(n: int, seconds: float, hidden: int = 12, out: int = 6, tokens: int = params["tokens"]) -> PerRank:
@@ -85,27 +82,20 @@ JUDGING = Judging(
     "gradient between the two products.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def column_backward(comm, matmul, grad, x, weight):
     """Gradients (dx summed over ranks, dw of this rank). Budget: one all-reduce, hidden behind a product."""
-    ### BEGIN SOLUTION
     dx = matmul(grad, weight)
     work = comm.all_reduce(dx, async_op=True)
     dw = matmul(grad.T, x)
     work.wait()
     return dx, dw
-    ### END SOLUTION
-
 # %% right: a buffer of its own, the other product transposed
 # ~ dx = matmul(grad, weight) ==> dx = torch.empty_like(x).copy_(matmul(grad, weight))
 # ~ dw = matmul(grad.T, x) ==> turned = matmul(x.T, grad)
 # ~ return dx, dw ==> return [dx, turned.T]
 # %% wrong: blocks before the other product => cost nothing-hidden
-# -     work = comm.all_reduce(dx, async_op=True)
-# +     comm.all_reduce(dx)
+# ~ work = comm.all_reduce(dx, async_op=True) ==> comm.all_reduce(dx)
 # -     work.wait()
 # %% wrong: never waits => values not-summed
 # > this is what this rank's outputs send back, alone; all ranks' count, and the sum is there only after the wait.

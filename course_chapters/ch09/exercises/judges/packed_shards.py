@@ -6,10 +6,8 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch09.exercises.probes import REFUSED
-from course_grader.judging import Fault, Judging, Params, Worked, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, first, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 SHARD, MERGE = 0, 1
 right = Worked("packed-shards")
@@ -82,33 +80,23 @@ JUDGING = Judging(
     "placement for it.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def packed_shard(weight, sizes, rank, ranks):
     """This rank's rows of a matrix that stacks several matrices of `sizes` rows."""
-    ### BEGIN SOLUTION
     if any(size % ranks for size in sizes):
         raise ValueError(f"{ranks} ranks do not divide {tuple(sizes)}")
     return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
-    ### END SOLUTION
 
 
 def packed_merge(shards, sizes):
     """The whole stack again, from all ranks' shards in order."""
-    ### BEGIN SOLUTION
     pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
     return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
-    ### END SOLUTION
-
 # %% right: the whole in the inverse order  from: worked
 def packed_merge(shards, sizes):
     places = torch.arange(sum(sizes))
     order = torch.cat([packed_shard(places, sizes, rank, len(shards)) for rank in range(len(shards))])
     return torch.cat(list(shards))[order.argsort()]
-
-
 # %% wrong: cut as one matrix => values contiguous
 # > this is one stretch of the stack. Each rank needs its share of each of the matrices.
 # ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight.chunk(ranks)[rank]

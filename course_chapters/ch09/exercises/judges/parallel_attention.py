@@ -1,19 +1,16 @@
-import random
 from typing import Any
 
 import torch
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Fault, Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
 from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import Meter
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("parallel-attention")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, seq, own = coin_of(rng), params["tokens"], params["head_dim"]
 
     def data(
@@ -78,25 +75,15 @@ JUDGING = Judging(
     "plan cuts q, k, v column-wise and the output row-wise.",
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-
-from course_lib.parallel.tensor import copy_in, gather, split, sum_out
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def parallel_attention(comm, copies, x, weights, head_dim):
     """Causal attention's output (batch, seq, hidden), on every rank. Budget: one all-reduce per pass."""
-    ### BEGIN SOLUTION
     x = copy_in(x, comm)
     wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
-    ### END SOLUTION
-
 # %% right: copies' gradients summed where they are accumulated
-#       x = copy_in(x, comm)
 # -     wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
 # +     wk, wv = weights["wk"], weights["wv"]
 # +     for weight in (wk, wv):
@@ -115,8 +102,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # +     wk, wv = copy_in(wk, copies), copy_in(wv, copies)
 # %% wrong: KV weights summed over all ranks => values summed-over-all
 # > this is summed over all ranks; only those that hold a copy of the same KV head belong together.
-# ~ copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-# ~~ ==> copy_in(weights["wk"], comm), copy_in(weights["wv"], comm)
+# ~ copies), copy_in(weights["wv"], copies ==> comm), copy_in(weights["wv"], comm
 # %% wrong: an operator for each product => cost an-operator-each
 # > Queries, keys and values enter through an operator each. What enters once needs one, in front of all three.
 # -     x = copy_in(x, comm)

@@ -1,4 +1,3 @@
-import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -6,10 +5,8 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
 from course_grader.judging.tensors import coin_of, normal
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("parallel-mlp")
 
@@ -22,7 +19,7 @@ def _piece(whole: Mapping[str, Tensor], n: int, rank: int) -> dict[str, Tensor]:
     }
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, kind, tokens = coin_of(rng), params["kind"], params["tokens"]
 
     def data(n: int, rows: tuple[int, int], hidden: int, ffn: int, dtype: torch.dtype = torch.float32) -> Any:
@@ -67,34 +64,22 @@ JUDGING = Judging(
     pytorch='`parallelize_module(mlp, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})`.',
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-
-from course_lib import params
-from course_lib.parallel.tensor import copy_in, gather, split, sum_out
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 kind = params("parallel-mlp").kind  # leave as is: "gelu" or "gated": what your variant asks for
 
 
 def parallel_mlp(comm, x, weights):
     """The MLP's output (batch, seq, hidden), on every rank. Budget: one all-reduce per pass."""
-    ### BEGIN SOLUTION
     x = copy_in(x, comm)
     if kind == "gated":
         inner = F.silu(F.linear(x, weights["gate"])) * F.linear(x, weights["up"])
         return sum_out(F.linear(inner, weights["down"]), comm)
     inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-    ### END SOLUTION
-
 # %% right: each row of the batch with operators of its own
-# - def parallel_mlp(comm, x, weights):
-# + def of_one_row(comm, x, weights):
-# ~ return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-# ~~ ==> return sum_out(F.linear(inner, weights["down"]), comm)
-#       ### END SOLUTION
+# ~ parallel_mlp ==> of_one_row
+# -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+# +     return sum_out(F.linear(inner, weights["down"]), comm)
 # + def parallel_mlp(comm, x, weights):
 # +     return torch.stack([of_one_row(comm, row, weights) for row in x.unbind(0)]) + weights.get("down_bias", 0)
 # %% wrong: the gather in the middle, as printed => cost gathered-in-the-middle
@@ -151,9 +136,8 @@ def parallel_mlp(comm, x, weights):
 # ~ return sum_out(F.linear(inner, weights["down"]), comm) + ==> return F.linear(inner, weights["down"]) +
 # %% wrong: an average of the result, to be safe => cost one-too-many
 # > That is more than one all-reduce each way: one operator in front and one behind are enough.
-# - def parallel_mlp(comm, x, weights):
-# + def in_parallel(comm, x, weights):
-#       ### END SOLUTION
+# ~ parallel_mlp ==> in_parallel
+#       return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
 # + def parallel_mlp(comm, x, weights):
 # +     y = in_parallel(comm, x, weights)
 # +     same = y.detach().clone()

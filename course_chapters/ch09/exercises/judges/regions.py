@@ -9,11 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from course_grader.judging import Fault, first, judged, verdict
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Verdict, Wrong, first, judged, verdict
 from course_grader.judging.tensors import nbytes, tensor_fault
 from course_grader.judging.traffic import Meter
-from course_grader.records import Case, Verdict
 
 Result = Mapping[str, Any]  # what one rank's passes gave: y, grads by input, names of the inputs that were touched
 
@@ -45,7 +43,6 @@ def traffic(meter: Meter, least: float, most: float, allowed: str = "") -> Fault
 
 
 def part(tensor: Tensor, n: int, rank: int, dim: int = 0) -> Tensor:
-    """A rank's equal part, in memory of its own."""
     return tensor.chunk(n, dim)[rank].clone()
 
 

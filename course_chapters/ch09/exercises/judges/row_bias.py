@@ -1,18 +1,15 @@
-import random
 from typing import Any
 
 import torch
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
 from course_grader.judging.tensors import coin_of, normal
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("row-bias")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(n: int, *rows: int, width: int, out: int, dtype: torch.dtype = torch.float32) -> Any:
@@ -51,19 +48,10 @@ JUDGING = Judging(
     "the dropout.",
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-
-from course_lib.parallel.tensor import copy_in, gather, sum_out
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def row_linear(comm, x, weight, bias):
     """The layer's output (…, out), on every rank. Budget: one all-reduce."""
-    ### BEGIN SOLUTION
     return sum_out(F.linear(x, weight), comm) + bias
-    ### END SOLUTION
-
 # %% right: a share before the sum, with the whole gradient
 # -     return sum_out(F.linear(x, weight), comm) + bias
 # +     share = bias + (bias / comm.size - bias).detach()

@@ -1,15 +1,12 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, hidden, judged, shown
 
 DRAWN = 6
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     start = rng.randrange(1000)
     seeds, ranks = params["seeds"], params["ranks"]
     few = [(start, rank) for rank in range(4)] + [(start + 500, 0)]
@@ -79,18 +76,11 @@ JUDGING = Judging(
 
 ANSWERS = r'''import hashlib
 import time
-
-import torch
-
-
 # %% right: worked
 def two_streams(seed, rank):
     """A pair of `torch.Generator`s: (outside, the same on all ranks; inside, this rank's own)."""
-    ### BEGIN SOLUTION
     first = seed * 1_000_003
     return torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank)
-    ### END SOLUTION
-
 # %% right: a hash of the pair
 def two_streams(seed, rank):
     def of(*parts):
@@ -98,8 +88,6 @@ def two_streams(seed, rank):
         return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
     return of("outside", seed), of("inside", seed, rank)
-
-
 # %% wrong: seed + rank => values inside-is-outside
 # ~ first = seed * 1_000_003 ==> first = seed
 # ~ first + 1 + rank ==> seed + rank

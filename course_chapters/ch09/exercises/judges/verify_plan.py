@@ -1,11 +1,8 @@
-import random
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, hidden, judged, shown
 from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("verify-plan")
@@ -32,12 +29,11 @@ def _style(plan: Mapping[str, str], name: str) -> str | None:
 
 
 def _cut(shape: Shape, style: str | None, ranks: int) -> Shape:
-    """The shape of a rank's piece."""
     rows, columns = shape
     return {"column": (rows // ranks, columns), "row": (rows, columns // ranks), None: (rows, columns)}[style]
 
 
-def _model(rng: random.Random, layers: int, ranks: int, fault: str) -> Row:
+def _model(rng: Random, layers: int, ranks: int, fault: str) -> Row:
     """A model with one kind of fault: "misspelt", "nothing" and "depth" change the plan, the others what is held."""
     cut = {part: ("column", "row")[side] for part, (side, _, _) in PARTS.items() if side is not None}
     plan = {f"layers.*.{part}": style for part, style in cut.items()} | {"head": "column"}
@@ -72,7 +68,7 @@ def _model(rng: random.Random, layers: int, ranks: int, fault: str) -> Row:
     return renamed, whole, held, ranks
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     layers, ranks = params["layers"], params["ranks"]
 
     def rows(*faults: str, n: int = ranks, depth: int = layers, times: int = 1) -> list[Row]:
@@ -134,12 +130,9 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''from fnmatch import fnmatchcase
-
-
 # %% right: worked
 def verify(plan, whole, held, ranks):
     """Deviations from the plan: a sorted list of (complaint, name), empty if there is none."""
-    ### BEGIN SOLUTION
     found = [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)]
     for name, (rows, columns) in whole.items():
         want = (rows, columns)
@@ -150,8 +143,6 @@ def verify(plan, whole, held, ranks):
         if here != want:
             found.append(("whole" if here == (rows, columns) else "wrong side", name))
     return sorted(found)
-    ### END SOLUTION
-
 # %% right: a table of what was planned, then a comparison
 def verify(plan, whole, held, ranks):
     styles = {name: plan[p] for p in plan for name in whole if fnmatchcase(name, p)}
@@ -161,8 +152,6 @@ def verify(plan, whole, held, ranks):
     whole_ones = {("whole", name) for name in off if list(held[name]) == list(whole[name])}
     turned = {("wrong side", name) for name in off if list(held[name]) != list(whole[name])}
     return sorted(unused | whole_ones | turned)
-
-
 # %% wrong: patterns only => values whole-missed
 # ~ return sorted(found) ==> return sorted(each for each in found if each[0] == "unused")
 # %% wrong: shapes only => values unused-missed

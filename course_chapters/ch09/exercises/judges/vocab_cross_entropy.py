@@ -1,4 +1,3 @@
-import random
 from typing import Any
 
 import torch
@@ -6,8 +5,7 @@ import torch
 from course_chapters.ch09.exercises.judges import regions
 from course_chapters.ch09.exercises.judges.regions import Result
 from course_chapters.ch09.exercises.probes import LARGE_LOSS, MEASURED, WEIGHED
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, is_number, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, hidden, is_number, judged, shown
 from course_grader.judging.tensors import close, coin_of, normal
 from course_grader.judging.traffic import Meter
 from course_grader.records import Case, Outcome, Verdict
@@ -15,7 +13,7 @@ from course_grader.records import Case, Outcome, Verdict
 right = Worked("vocab-cross-entropy")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, vocab = coin_of(rng), params["vocab"]
 
     def data(n: int, *shape: int, dtype: Any = torch.float32, scale: float = 1.0, by: float = 0, wish: str = "") -> Any:
@@ -80,7 +78,7 @@ def _memory(case: Case, results: Any) -> Fault | None:
     )
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     """Logits of 4.2 MB on each of four ranks: eight times that are enough, as in the counted case; a row for every word
     takes eleven."""
     coin, ranks, tokens, width, repeats = coin_of(rng), 4, 64, 256, 64  # columns are repeated
@@ -121,16 +119,9 @@ JUDGING = Judging(
     pytorch="`loss_parallel()` in `torch.distributed.tensor.parallel`; Megatron's `vocab_parallel_cross_entropy`.",
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-
-from course_lib.parallel.tensor import copy_in, gather, sum_out
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def vocab_cross_entropy(comm, logits, targets, vocab):
     """Mean loss in nats per token, on every rank. Budget: a few numbers per token."""
-    ### BEGIN SOLUTION
     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
     z = logits.float()
     largest = z.detach().amax(-1)
@@ -139,8 +130,6 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     mine = (targets >= start) & (targets < start + z.shape[-1])
     picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
-    ### END SOLUTION
-
 # %% right: softmax by hand, its gradient by a detour
 # -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
 # +     sums = torch.stack([z.exp().sum(-1), picked]).detach()
@@ -157,8 +146,6 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     padded = F.pad(logits.float(), (0, longest - logits.shape[-1]), value=-torch.inf)
     places = torch.cat([block - block[0] + rank * longest for rank, block in enumerate(blocks)])
     return F.cross_entropy(gather(padded, comm, 2).flatten(0, 1), places[targets].flatten())
-
-
 # %% wrong: this rank's columns alone => values own-columns
 # > this comes from this rank's columns alone; Σ exp runs over all words.
 # ~ sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm) ==> z.logsumexp(-1) - picked
@@ -221,8 +208,6 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # ~ sum_out(picked, comm) ==> sum_out((z * hot).sum(-1), comm)
 # %% wrong: the library's => raised
 from course_lib.parallel.tensor import cross_entropy as vocab_cross_entropy
-
-
 # %% wrong: logits clamped so that exp stays finite => generality other-numbers
 # ~ logits.float() ==> logits.float().clamp(-60, 60)
 # -     z = z - largest.unsqueeze(-1)

@@ -1,14 +1,11 @@
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
 from course_grader.judging.tensors import coin_of, normal
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("vocab-embedding")
 
@@ -19,7 +16,7 @@ def _owned(dealt: str, vocab: int, n: int, rank: int) -> Tensor:
     return words[rank::n] if dealt == "round-robin" else words.tensor_split(n)[rank]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, dealt, vocab = coin_of(rng), params["dealt"], params["vocab"]
 
     def data(n: int, words: int, tokens: Tensor, hidden: int = 6, dtype: torch.dtype = torch.float32) -> Any:
@@ -84,20 +81,12 @@ JUDGING = Judging(
     "`VocabParallelEmbedding`.",
 )
 
-ANSWERS = r'''import torch
-from torch.nn import functional as F
-
-from course_lib import params
-from course_lib.parallel.tensor import copy_in, gather, sum_out
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 dealt = params("vocab-embedding").dealt  # leave as is: "blocks" or "round-robin": what your variant asks for
 
 
 def embed(comm, tokens, weight, vocab):
     """The tokens' vectors (batch, seq, hidden), on every rank. Budget: one all-reduce."""
-    ### BEGIN SOLUTION
     if dealt == "round-robin":
         mine, place = tokens % comm.size == comm.rank, tokens // comm.size
     else:
@@ -105,8 +94,6 @@ def embed(comm, tokens, weight, vocab):
         mine, place = (tokens >= start) & (tokens < start + len(weight)), tokens - start
     rows = F.embedding(place.where(mine, 0), weight)
     return sum_out(rows * mine.unsqueeze(-1), comm)
-    ### END SOLUTION
-
 # %% right: an own product with one-hot rows
 # -     rows = F.embedding(place.where(mine, 0), weight)
 # -     return sum_out(rows * mine.unsqueeze(-1), comm)

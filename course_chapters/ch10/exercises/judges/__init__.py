@@ -1,0 +1,2 @@
+IMPORTS = """from course_lib import params
+from course_lib.parallel.timeline import play"""

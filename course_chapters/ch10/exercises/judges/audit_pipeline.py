@@ -21,13 +21,9 @@ its own convention.""",
 )
 
 ANSWERS = r'''from course_lib.parallel.schedules import one_f_one_b
-from course_lib.parallel.timeline import play
-
-
 # %% right: worked
 def audit_pp() -> dict[str, tuple[float, str, str]]:
     """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
-    ### BEGIN SOLUTION
     first = play(one_f_one_b(16, 64)).peak_activations[0]  # micro-batches on the first of 16 stages
     return {
         "bubble-4-8": (3 / 11, "right", "as printed"),
@@ -39,29 +35,25 @@ def audit_pp() -> dict[str, tuple[float, str, str]]:
         "bubble-16-64": (15 / 79, "right", "as printed"),
         "recompute-sqrt-stage": (first * 80 / 16, "wrong", "another recipe"),
     }
-    ### END SOLUTION
-
 # %% right: a list for each, in other letters
 # ~ (1.0, "wrong", "another whole") ==> [1, "Wrong", " Another whole"]
 # ~ (10, "wrong", "layers left over") ==> [10.0, "WRONG", "Layers left over"]
 # %% right: played
-#       ### BEGIN SOLUTION
+#       """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
 # +     from course_lib.parallel.schedules import interleaved
-# +
-# ~ (3 / 11, ==> (play(one_f_one_b(4, 8)).bubble_fraction,
-# ~ (7 / 64, ==> (play(interleaved(8, 32)).bubble_over_ideal,
-# ~ (15 / 79, ==> (play(one_f_one_b(16, 64)).bubble_fraction,
+# ~ 3 / 11 ==> play(one_f_one_b(4, 8)).bubble_fraction
+# ~ 7 / 64 ==> play(interleaved(8, 32)).bubble_over_ideal
+# ~ 15 / 79 ==> play(one_f_one_b(16, 64)).bubble_fraction
 # %% wrong: all right as printed, with the printed numbers => values blind
-# -     return {
-# +     printed = {
-# ~ (1.0, "wrong", "another whole") ==> 0.33
-# ~ (first / 16, "wrong", "more in flight") ==> 0.0625
+# ~ return ==> printed =
+# -         "recompute-forwards": (1.0, "wrong", "another whole"),
+# -         "pipeline-activations": (first / 16, "wrong", "more in flight"),
+# +         "recompute-forwards": 0.33,
+# +         "pipeline-activations": 0.0625,
 # ~ (1.0, "wrong", "one copy anyway") ==> 0.0625
 # ~ (10, "wrong", "layers left over") ==> 20
-# -         "recompute-sqrt-stage": (first * 80 / 16, "wrong", "another recipe"),
-# -     }
-# +         "recompute-sqrt-stage": 8.94,
-# +     }
+# ~ (first * 80 / 16, "wrong", "another recipe") ==> 8.94
+#       }
 # +     return {name: (one, "right", "as printed") if type(one) is not tuple else one for name, one in printed.items()}
 # %% wrong: idle over working time everywhere => values over-work
 # > this is idle time over working time; the brackets ask for another share.

@@ -1,9 +1,5 @@
-import random
-
 from course_chapters.ch10.exercises.judges.schedules import runnable
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, hidden, judged, shown
 from course_lib.parallel.schedules import Schedule, peak_activations
 from course_lib.parallel.timeline import Durations, play
 
@@ -30,7 +26,6 @@ def bound(stages: int, microbatches: int, times: Times) -> float:
 
 
 def lengths(times: Times) -> Durations:
-    """The durations of these three operations."""
     forward, inner, outer = times
     return Durations(forward=forward, backward=inner + outer, input_gradient=inner, weight_gradient=outer)
 
@@ -42,7 +37,7 @@ def closed(schedule: Schedule, times: Times) -> float:
     return (start - play(schedule, lengths(times)).makespan) / (start - end)
 
 
-def _contest_cases(params: Params, rng: random.Random) -> list[Case]:
+def _contest_cases(params: Params, rng: Random) -> list[Case]:
     p, m = params["stages"], params["microbatches"]
     settings = [(2, 20, SETTINGS[0]), (7, 7, SETTINGS[3]), (5, 10, SETTINGS[1]), (5, 5, SETTINGS[1])]
     settings += [(rng.randrange(3, 6), rng.randrange(8, 15), SETTINGS[which]) for which in (2, 4)]
@@ -93,13 +88,10 @@ common end.""",
 )
 
 ANSWERS = r'''from course_lib.parallel.schedules import peak_activations, schedule_of
-from course_lib.parallel.timeline import Durations, play
-
-
+from course_lib.parallel.timeline import Durations
 # %% right: worked
 def split_rows(stages, microbatches, times):
     """Rows of F, I and W (or B) that end before 1F1B and hold no more than 1F1B's fullest rank."""
-    ### BEGIN SOLUTION
     rows = []
     for s in range(stages):
         ahead = min(stages - 1 - s, microbatches)
@@ -113,8 +105,6 @@ def split_rows(stages, microbatches, times):
                 row.append(owed.pop(0))
         rows.append(row + owed)
     return rows
-    ### END SOLUTION
-
 # %% right: tries how many to put off on each rank, and keeps what ends first
 # ~ def split_rows(stages, microbatches, times): ==> def built(stages, microbatches, slope, shift):
 # ~ if len(owed) > s: ==> if len(owed) > max(0, round(slope * s) + shift):

@@ -1,17 +1,14 @@
-import random
-
 from course_chapters.ch10.exercises.judges.models import SAMPLES, SECONDS, WIDTH, gradients_fault, model_cases
 from course_chapters.ch10.exercises.judges.shared import traffic_fault
 from course_chapters.ch10.exercises.shared import WORK
-from course_grader.judging import Fault, Judging, Params, Weighed, oracle
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Weighed, oracle
 from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE, STREAM, STREAM_LATE
-from course_grader.records import Case, Outcome
 
 SLACK = 1.2  # over the time that 1F1B takes where messages take none
 ACTIVATIONS = 20_000_000  # bytes that a micro-batch leaves behind where the operating system counts
 
 
-def _hang_cases(params: Params, rng: random.Random) -> list[Case]:
+def _hang_cases(params: Params, rng: Random) -> list[Case]:
     case, p, m = model_cases(rng), params["ranks"], params["microbatches"]
     cases = [
         case(f"{p} ranks, {m} micro-batches", "values:gradients", range(p), m, visible=True),
@@ -51,7 +48,7 @@ def _time_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     return None
 
 
-def _hang_weighed(params: Params, rng: random.Random) -> Weighed:
+def _hang_weighed(params: Params, rng: Random) -> Weighed:
     """Two ranks, four micro-batches: 1F1B holds two and one at once, one more forward ahead makes it four, GPipe
     eight."""
     case = model_cases(rng)
@@ -86,13 +83,10 @@ in the order in which they were issued.""",
 )
 
 ANSWERS = r'''from course_lib.cluster import P2POp
-
-
 # %% right: worked
 def run_1f1b(comm, forward, backward, empty, microbatches):
     """None. Run 1F1B on this rank's stage so that no sends wait for each other in a cycle."""
 
-    ### BEGIN SOLUTION
     def receive(peer):
         comm.recv(got := empty(), peer)
         return got
@@ -121,8 +115,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
         g = backward(m, receive(rank + 1))
         if rank:
             comm.send(g, rank - 1)
-    ### END SOLUTION
-
 # %% right: even ranks send first, odd ranks receive first
 # -         halves = [P2POp(comm.isend, tensor, peer), P2POp(comm.irecv, got := empty(), peer)]
 # -         for work in comm.batch_isend_irecv(halves):
@@ -148,16 +140,14 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # %% wrong: does nothing, gradients stay zero => values zero-gradients
 # ~ rank, last = comm.rank, comm.size - 1 ==> return
 # %% wrong: one tensor for all that is received => values wrong-pairing
-# -     def receive(peer):
+#       """None. Run 1F1B on this rank's stage so that no sends wait for each other in a cycle."""
 # +     def empty(only=empty()):
 # +         return only
-# +     def receive(peer):
 # %% wrong: nine tensors in turn => generality wrong-pairing
-# -     def receive(peer):
+#       """None. Run 1F1B on this rank's stage so that no sends wait for each other in a cycle."""
 # +     def empty(pool=[empty() for _ in range(9)]):
 # +         pool.append(pool.pop(0))
 # +         return pool[0]
-# +     def receive(peer):
 # %% wrong: fused, but x for the next turn is received into the one at work => values wrong-pairing
 # ~ x = swap(g, rank - 1) ==> x.copy_(swap(g, rank - 1))
 # %% wrong: fewer micro-batches than stages are not thought of => generality raised

@@ -1,16 +1,11 @@
-import random
-
 from course_chapters.ch10.exercises.judges.schedules import longer, runnable
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Wrong, hidden, judged, shown
 from course_lib.estimate.units import count_text
 from course_lib.parallel.schedules import Schedule, looped, peak_activations
 from course_lib.parallel.timeline import Durations
 
 
-def _interleaved_cases(params: Params, rng: random.Random) -> list[Case]:
+def _interleaved_cases(params: Params, rng: Random) -> list[Case]:
     def name(p: int, m: int, v: int) -> str:
         return f"{count_text(p, 'rank')}, {count_text(m, 'micro-batch', 'micro-batches')}, {count_text(v, 'chunk')}"
 
@@ -66,7 +61,6 @@ micro-batch comes back just as the round ends; with a broken round, ranks would 
 ANSWERS = r'''# %% right: worked
 def interleaved_rows(ranks: int, microbatches: int, chunks: int) -> list[list[tuple[str, int, int]]]:
     """One row per rank: interleaved 1F1B on `chunks` stages per rank; stage s is on rank s mod ranks."""
-    ### BEGIN SOLUTION
     if microbatches % ranks:
         near = max(ranks, microbatches // ranks * ranks)
         fits = f"{near} or {near + ranks} would fit"
@@ -82,8 +76,6 @@ def interleaved_rows(ranks: int, microbatches: int, chunks: int) -> list[list[tu
             row += [f, b]
         rows.append(row + backwards[len(forwards) - ahead :])
     return rows
-    ### END SOLUTION
-
 # %% right: fewer forwards ahead, which is enough where messages take no time
 # ~ min(2 * (ranks - 1 - rank) + ==> min(ranks - 1 - rank +
 # %% wrong: does not look whether rounds are whole => generality not-refused
@@ -108,11 +100,10 @@ def interleaved_rows(ranks: int, microbatches: int, chunks: int) -> list[list[tu
 # ~~ ==> for chunk in range(chunks) for start in rounds for i in range(ranks)]
 # ~ min(2 * (ranks - 1 - rank) + (chunks - 1) * ranks, len(forwards)) ==> len(forwards)
 # %% wrong: one micro-batch after the other => cost bubble-of-1f1b
-# ~ for start in rounds for chunk in range(chunks) for i in range(ranks)]
-# ~~ ==> for start in rounds for i in range(ranks) for chunk in range(chunks)]
-# ~ rows.append(row + backwards[len(forwards) - ahead :])
-# ~~ ==> rows.append([op for at in range(0, len(order), chunks) for ops in (forwards, backwards) for op in ops[at : at +
-# ~~ chunks]])
+# ~ chunk in range(chunks) for i in range(ranks) ==> i in range(ranks) for chunk in range(chunks)
+# -         rows.append(row + backwards[len(forwards) - ahead :])
+# +         rows.append([op for at in range(0, len(order), chunks) for ops in (forwards, backwards) for op in ops[at :
+# ~~ at + chunks]])
 # %% wrong: neighboring stages on one rank => values wrong-rank
 # ~ "F", chunk * ranks + rank ==> "F", rank * chunks + chunk
 # ~ "B", (chunks - 1 - chunk) * ranks + rank ==> "B", rank * chunks + chunks - 1 - chunk
@@ -123,8 +114,7 @@ def interleaved_rows(ranks: int, microbatches: int, chunks: int) -> list[list[tu
 # %% wrong: only two chunks => generality missing
 # ~ rounds, rows = range(0, microbatches, ranks), [] ==> rounds, rows, chunks = range(0, microbatches, ranks), [], 2
 # %% wrong: four chunks at most => generality missing
-# ~ rounds, rows = range(0, microbatches, ranks), []
-# ~~ ==> rounds, rows, chunks = range(0, microbatches, ranks), [], min(chunks, 4)
+# ~ rows = range(0, microbatches, ranks), [] ==> rows, chunks = range(0, microbatches, ranks), [], min(chunks, 4)
 # %% wrong: empty rows => values empty-schedule
 # ~ rows.append(row + backwards[len(forwards) - ahead :]) ==> rows.append([])
 # %% half: right but for the refusal => 9  from: does not look whether rounds are whole

@@ -1,25 +1,22 @@
 """Chapter 10's secret models: stages on ranks, their data, the gradients of one process, and what is wrong with
 others."""
 
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Params
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Fault, Outcome, Params, Random, shown
 from course_grader.judging.ranks import moved_early
 from course_grader.judging.tensors import coin_of, kind_fault, normal
-from course_grader.records import Case, Outcome
 from course_lib.model.modules import gradient
 
 WIDTH, SAMPLES = 5, 3
 SECONDS = (1e-3, 2e-3)  # of a stage's forward and backward: a message takes a hundredth of it
 
 
-def model_cases(rng: random.Random) -> Callable[..., Case]:
+def model_cases(rng: Random) -> Callable[..., Case]:
     """A function that makes a case with a new model each time; `homes` is the rank of each stage, `copies` makes it
     large."""
     coin = coin_of(rng)

@@ -1,9 +1,5 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Worked, one_verdict, table
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.per_row import EXACT, Column, one_verdict, table
-from course_grader.records import Case
 from course_lib.estimate.units import count_text
 
 right = Worked("pipeline-bubble")
@@ -17,7 +13,7 @@ def _limit(stages: int, most: float) -> str:
     return f"at most {most:g} on {count_text(stages, 'stage')}"
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     p, m, most = params["stages"], params["microbatches"], params["most"]
     cases = [
         shown(_sizes(p, m), "values:bubble", 0, [(p, m)]),
@@ -41,15 +37,9 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=one_verdict(
         table(
-            Column(
-                part="bubble",
-                unit="(a fraction of one)",
-                want=right[0],
-                rel=EXACT,
-                words=_sizes,
-                hint="Draw the slots of two stages.",
-            ),
-            Column(part="inverse", unit="micro-batches", want=right[1], rel=EXACT, words=_limit),
+            Column("bubble", "(a fraction of one)", rel=EXACT, words=_sizes, hint="Draw the slots of two stages."),
+            Column("inverse", "micro-batches", rel=EXACT, words=_limit),
+            right=right,
         )
     ),
     why="""Rank s waits s slots before its first micro-batch arrives, and p − 1 − s slots after its last: p − 1 in all,
@@ -57,30 +47,22 @@ whichever rank it is. A slot is one forward and one backward, so their ratio can
     pytorch="`n_microbatches` of the schedules in `torch.distributed.pipelining` is the number to choose.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 convention = params("pipeline-bubble").convention  # leave as is: "all": of all time; "work": of working time
 
 
 def bubble(stages: int, microbatches: int) -> float:
     """The fraction of time that stages idle, in the convention asked for."""
-    ### BEGIN SOLUTION
     waiting = stages - 1  # in micro-batches' worth of time
     return waiting / (microbatches + waiting if convention == "all" else microbatches)
-    ### END SOLUTION
 
 
 def microbatches_for(stages: int, most: float) -> int:
     """The fewest micro-batches with a bubble of at most `most`."""
-    ### BEGIN SOLUTION
     count = 1
     while bubble(stages, count) > most + 1e-12:
         count += 1
     return count
-    ### END SOLUTION
-
 # %% right: by formula
 # -     count = 1
 # -     while bubble(stages, count) > most + 1e-12:
@@ -100,8 +82,7 @@ def microbatches_for(stages: int, most: float) -> int:
 # ~ stages - 1  # in ==> stages  # in
 # %% wrong: one less => values
 # > count the slots from the first forward to the end once more.
-# ~ microbatches + waiting if convention == "all" else microbatches
-# ~~ ==> microbatches + (stages if convention == "all" else 1)
+# ~ waiting if convention == "all" else microbatches ==> (stages if convention == "all" else 1)
 # %% wrong: useful part => values
 # > this is the share that works; the idle share is asked for.
 # ~ return waiting / ==> return 1 - waiting /

@@ -17,18 +17,12 @@ JUDGING = prediction(
     why="Each rank idles (p − 1)/(m + p − 1) of the time: the first ranks at the end, the last ones at the start.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def idle_interval() -> tuple[float, float]:
     """An interval for the idle GPU-days: (low, high), with high at most 4 × low."""
-    ### BEGIN SOLUTION
     asked = params("predict-idle")
     guess = asked.gpus * asked.days * (asked.stages - 1) / (asked.microbatches + asked.stages - 1)
     return guess / 1.8, guess * 1.8
-    ### END SOLUTION
-
 # %% right: narrow, and far from the truth
 # ~ guess / 1.8, guess * 1.8 ==> 100.0, 150.0
 # %% right: a list

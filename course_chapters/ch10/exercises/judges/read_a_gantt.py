@@ -1,10 +1,7 @@
-import random
 from typing import Any
 
 from course_chapters.ch10.exercises.read_a_gantt import NAMES
-from course_grader.judging import Fault, Judging, Params, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, hidden, oracle, shown
 from course_lib.parallel.schedules import breadth_first, gpipe, interleaved, naive, one_f_one_b, zb_h1, zb_h2
 from course_lib.parallel.timeline import Durations, play
 
@@ -20,7 +17,7 @@ _LOOK = {
 
 
 def _spans(
-    scale: float, schedule: str, p: int, m: int, chunks: int, rng: random.Random
+    scale: float, schedule: str, p: int, m: int, chunks: int, rng: Random
 ) -> list[tuple[int, float, float, str, int]]:
     """The spans of a schedule in random order; stages differ a little in their times."""
     rows = GENERATORS[schedule](p, m, *[chunks] * (schedule in CHUNKED))
@@ -33,7 +30,7 @@ def _spans(
     return spans
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def chart(make: Any, name: str, share: str, schedule: str, p: int, m: int, chunks: int) -> Case:
         scale = 10 ** (rng.uniform(-3, 2) if make is shown else rng.choice((-9, 4)))
         return make(name, share, _spans(scale, schedule, p, m, chunks, rng), secret=(schedule, p, m, chunks))
@@ -71,13 +68,9 @@ first backward on the first rank and on the last, and whether weight gradients a
     pytorch="`torch.profiler` traces, one process per rank; the stages' names in `record_function` are such labels.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def read(spans):
     """(name, ranks, microbatches, chunks) of the schedule behind some spans."""
-    ### BEGIN SOLUTION
     ranks, microbatches = 1 + max(span[0] for span in spans), 1 + max(span[4] for span in spans)
     row = [span[3] for span in sorted(spans, key=lambda span: span[1]) if span[0] == 0]
     chunks = row.count("forward") // microbatches
@@ -91,8 +84,6 @@ def read(spans):
     else:
         name = "naive" if first == 1 else "1F1B"
     return name, ranks, microbatches, chunks
-    ### END SOLUTION
-
 # %% right: counted, a list in capitals
 # ~ 1 + max(span[0] for span in spans), 1 + max(span[4] for span in spans)
 # ~~ ==> len({span[0] for span in spans}), len({span[4] for span in spans})

@@ -1,15 +1,13 @@
-import random
 from itertools import zip_longest
 
 from course_chapters.ch10.exercises.judges.models import gradients_fault, model_cases
 from course_chapters.ch10.exercises.judges.shared import plain, shuffled, traffic_fault, whole
-from course_grader.judging import Fault, Judging, Params, oracle
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, oracle
 from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE
-from course_grader.records import Case, Outcome
 from course_lib.parallel.schedules import gpipe, interleaved, looped, naive, one_f_one_b, v_shaped, zb_v
 
 
-def _any_cases(params: Params, rng: random.Random) -> list[Case]:
+def _any_cases(params: Params, rng: Random) -> list[Case]:
     case, p, m = model_cases(rng), params["ranks"], params["microbatches"]
     cases = [
         case(f"1F1B, {p} ranks", "values:gradients", range(p), m, rows=plain(one_f_one_b(p, m)), visible=True),
@@ -62,7 +60,6 @@ the schedule only says when. A message that carries its identity in its tag can 
 ANSWERS = r'''# %% right: worked
 def run_rows(comm, rows, homes, forward, backward, empty):
     """None. Run this rank's row in order; send and receive what crosses a border between ranks."""
-    ### BEGIN SOLUTION
     here, sent, last = {}, [], len(homes) - 1
     for kind, stage, m in rows[comm.rank]:
         step = 1 if kind == "F" else -1
@@ -80,8 +77,6 @@ def run_rows(comm, rows, homes, forward, backward, empty):
             sent.append((comm.isend(made, homes[taker], tag=tag), made))
     for work, _ in sent:
         work.wait()
-    ### END SOLUTION
-
 # %% right: a tag for the micro-batch is enough, since what it needs comes in the order of its way
 # ~ tag=2 * (maker * 10_000 + m) + (kind == "B") ==> tag=m
 # ~ tag = 2 * (stage * 10_000 + m) + (kind == "B") ==> tag = m
@@ -106,7 +101,6 @@ def run_rows(comm, rows, homes, forward, backward, empty):
             elif target == comm.rank:
                 here[kind, stage, m] = empty()
                 comm.recv(here[kind, stage, m], homes[stage])
-
 # %% wrong: sends block => protocol deadlock
 # ~ sent.append((comm.isend(made, homes[taker], tag=tag), made)) ==> comm.send(made, homes[taker], tag=tag)
 # %% wrong: without tags, in the order in which things come => generality wrong-pairing

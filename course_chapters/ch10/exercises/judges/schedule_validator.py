@@ -1,11 +1,8 @@
-import random
 from collections.abc import Sequence
 
 from course_chapters.ch10.exercises.judges.shared import Op, Rows, plain, shuffled, whole
 from course_chapters.ch10.exercises.schedule_validator import COMPLAINTS
-from course_grader.judging import Fault, Judging, Params, oracle
-from course_grader.judging.cases import shown
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, oracle, shown
 from course_lib.parallel.schedules import gpipe, naive, one_f_one_b, peak_activations, schedule_of, zb_h1
 
 
@@ -17,7 +14,7 @@ def _earlier(rows: Rows, rank: int, op: Op, before: Op) -> Rows:
     return rows
 
 
-def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows, int | None]]:
+def _described(p: int, m: int, rng: Random) -> dict[str, tuple[str, Rows, int | None]]:
     """Good rows, and rows with one thing wrong each: name of the case -> (the right word, rows, limit)."""
     unplanned, alone = shuffled(p, m, rng), shuffled(1, m, rng)
     good, s, x, last = plain(one_f_one_b(p, m)), rng.randrange(p), rng.randrange(1, m), p - 1
@@ -34,7 +31,6 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
     late = [[("F", 0, 0), ("B", 0, 0), *(("F", 0, each) for each in rest), *(("B", 0, each) for each in rest)]]
 
     def but(rank: int, ops: Sequence[Op]) -> Rows:
-        """The good rows but for one."""
         return [list(ops if each == rank else row) for each, row in enumerate(good)]
 
     def swapped(rank: int, one: Op, other: Op) -> Rows:
@@ -119,7 +115,7 @@ HARDER += ("one left out, and too many held", "a backward too early, a cycle, an
 HARDER += ("a cycle, and too many held", "a first rank that waits, and too many held")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def drawn(share: str, p: int, m: int, more: str = "") -> list[Case]:
         return [
             shown(
@@ -174,7 +170,6 @@ moves.""",
 ANSWERS = r'''# %% right: worked
 def complaint(rows: list[list[tuple[str, int, int]]], microbatches: int, limit: int | None) -> str:
     """The first complaint that is true, or "ok" if none is."""
-    ### BEGIN SOLUTION
     everything = [op for row in rows for op in row]
     if not everything:
         return "empty"
@@ -210,8 +205,6 @@ def complaint(rows: list[list[tuple[str, int, int]]], microbatches: int, limit: 
             if limit is not None and held > limit:
                 return "memory"
     return "ok"
-    ### END SOLUTION
-
 # %% right: at most one operation of each rank in turn
 # ~ while at[rank] < len(row): ==> if at[rank] < len(row):
 # ~ break ==> continue
@@ -232,12 +225,11 @@ def complaint(rows: list[list[tuple[str, int, int]]], microbatches: int, limit: 
 # ~ limit is not None and held > limit ==> held > (limit or 0)
 # %% wrong: positions compared => values
 # > where operations stand in their rows does not say when they run. Run the rows until nothing moves.
-# -     done, at, moved = set(), [0] * len(rows), True
+#               return "order"
 # +     place = {op: at for row in rows for at, op in enumerate(row)}
 # +     for (kind, s, m), at in place.items():
 # +         if place.get((kind, s + (1 if kind == "B" else -1), m), 0) > at + 2 * (kind == "B"):
 # +             return "deadlock"
-# +     done, at, moved = set(), [0] * len(rows), True
 # %% wrong: looks at the first row only => values accepts-deadlock
 #       """The first complaint that is true, or "ok" if none is."""
 # +     rows = rows[:1]
@@ -249,18 +241,16 @@ def complaint(rows: list[list[tuple[str, int, int]]], microbatches: int, limit: 
 # ~ return "memory" ==> return "missing"
 # %% half: finds all, and has one word for it => 6  from: one word for most faults
 # %% wrong: looks at memory before it runs the rows => generality other-word
-# -     done, at, moved = set(), [0] * len(rows), True
+#               return "order"
 # +     kinds = [[1 if op[0] == "F" else -1 for op in row] for row in rows]
 # +     if limit is not None and any(sum(row[:end]) > limit for row in kinds for end in range(len(row) + 1)):
 # +         return "memory"
-# +     done, at, moved = set(), [0] * len(rows), True
 # %% wrong: finds what is missing by counting => generality accepts-missing
 # ~ needed != set(everything) ==> len(needed) != len(everything)
 # %% wrong: looks at the order before it counts => generality other-word
-# -     if len(set(everything)) < len(everything):
+#           return "wrong rank"
 # +     if any(op[0] == "B" and ("F", *op[1:]) in row[at:] for row in rows for at, op in enumerate(row)):
 # +         return "order"
-# +     if len(set(everything)) < len(everything):
 # %% wrong: memory is the warm-up's => values accepts-memory
 # ~ held += 1 if kind == "F" else -1 ==> held += 1 if kind == "F" else -2 * microbatches
 # %% wrong: a limit of none held is no limit => values accepts-memory

@@ -6,8 +6,7 @@ from typing import Any
 
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.exercises.result_schema import Anything, ListOf, Maybe
-from course_grader.judging import Fault, describe
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, describe
 from course_lib.parallel.schedules import KINDS, Schedule, faults, schedule_of
 from course_lib.parallel.timeline import Durations, play
 

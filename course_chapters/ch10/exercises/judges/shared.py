@@ -1,14 +1,12 @@
 """What several of chapter 10's judges use."""
 
-import random
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
 from course_chapters.ch10.exercises.judges.models import SAMPLES, WIDTH
-from course_grader.judging import Fault, Params
+from course_grader.judging import Case, Fault, Outcome, Params, Random
 from course_grader.judging.traffic import ready_made
-from course_grader.records import Case, Outcome
 from course_lib.parallel.schedules import Schedule
 
 Op = tuple[str, int, int]  # kind, stage, micro-batch
@@ -16,7 +14,6 @@ Rows = list[list[Op]]
 
 
 def plain(schedule: Schedule) -> Rows:
-    """Rows of plain tuples."""
     return [[(op.kind, op.stage, op.microbatch) for op in row] for row in schedule.rows]
 
 
@@ -25,7 +22,7 @@ def whole(schedule: Schedule) -> Rows:
     return [[("B" if kind == "I" else kind, s, m) for kind, s, m in row if kind != "W"] for row in plain(schedule)]
 
 
-def shuffled(p: int, m: int, rng: random.Random, homes: Sequence[int] = ()) -> Rows:
+def shuffled(p: int, m: int, rng: Random, homes: Sequence[int] = ()) -> Rows:
     """A valid schedule of `p` stages in random order: each operation is drawn from those that are ready."""
     homes = homes or range(p)
     rows: Rows = [[] for _ in range(max(homes) + 1)]

@@ -1,17 +1,12 @@
-import random
-
 from course_chapters.ch10.exercises.judges.schedules import longer, runnable
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Wrong, hidden, judged, shown
 from course_lib.parallel.schedules import Schedule, peak_activations
 from course_lib.parallel.timeline import Durations
 
 GENERATED = {"naive": "naive_rows", "gpipe": "gpipe_rows", "1f1b": "one_f_one_b_rows"}
 
 
-def _three_cases(params: Params, rng: random.Random) -> list[Case]:
+def _three_cases(params: Params, rng: Random) -> list[Case]:
     p, m = params["stages"], params["microbatches"]
     sizes = [(1, 3), (3, 1), (1, 1), (5, 2), (2, 2), (4, 4), (rng.randrange(9, 12), rng.randrange(2, 5))]
     sizes += [(rng.randrange(5, 8), rng.randrange(17, 22)), (rng.randrange(2, 4), rng.randrange(5, 8))]
@@ -98,34 +93,26 @@ m, because it frees the first one only after the last forward.""",
     "the same rows.",
 )
 
-ANSWERS = r'''from course_lib import params
-from course_lib.parallel.schedules import Op
-
-
+ANSWERS = r'''from course_lib.parallel.schedules import Op
 # %% right: worked
 drain = params("three-schedules").drain  # leave as is: where GPipe's backwards begin: "first" or "last"
 
 
 def naive_rows(stages: int, microbatches: int) -> list[list[tuple[str, int, int]]]:
     """One row per stage: one micro-batch in the pipeline at a time."""
-    ### BEGIN SOLUTION
     return [[(kind, s, m) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
-    ### END SOLUTION
 
 
 def gpipe_rows(stages: int, microbatches: int) -> list[list[tuple[str, int, int]]]:
     """One row per stage: all forwards, then all backwards."""
-    ### BEGIN SOLUTION
     there = range(microbatches)
     back = there if drain == "first" else reversed(there)
     order = [("F", m) for m in there] + [("B", m) for m in back]
     return [[(kind, s, m) for kind, m in order] for s in range(stages)]
-    ### END SOLUTION
 
 
 def one_f_one_b_rows(stages: int, microbatches: int) -> list[list[tuple[str, int, int]]]:
     """One row per stage: fill, then alternate one forward and one backward, then drain."""
-    ### BEGIN SOLUTION
     rows = []
     for s in range(stages):
         ahead = min(stages - 1 - s, microbatches)
@@ -134,16 +121,12 @@ def one_f_one_b_rows(stages: int, microbatches: int) -> list[list[tuple[str, int
             row += [("F", s, ahead + m), ("B", s, m)]
         rows.append(row + [("B", s, m) for m in range(microbatches - ahead, microbatches)])
     return rows
-    ### END SOLUTION
-
 # %% right: 1F1B by a rule for the next operation, the library's operations
-# -     for s in range(stages):
 # -         ahead = min(stages - 1 - s, microbatches)
 # -         row = [("F", s, m) for m in range(ahead)]
 # -         for m in range(microbatches - ahead):
 # -             row += [("F", s, ahead + m), ("B", s, m)]
 # -         rows.append(row + [("B", s, m) for m in range(microbatches - ahead, microbatches)])
-# +     for s in range(stages):
 # +         row, forward, backward = [], 0, 0
 # +         while backward < microbatches:
 # +             if forward < microbatches and forward - backward < stages - s:

@@ -1,11 +1,7 @@
-import random
 from collections.abc import Sequence
 from itertools import accumulate, combinations, pairwise
 
-from course_grader.judging import Fault, Judging, Params, Worked, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, Wrong, hidden, oracle, shown
 from course_lib.parallel.schedules import cut
 
 right = Worked("uneven-layers")
@@ -17,11 +13,10 @@ def _times(costs: Sequence[float], counts: Sequence[int]) -> list[float]:
 
 
 def _best(costs: Sequence[float], stages: int) -> float:
-    """The least time of the slowest stage."""
     return max(_times(costs, [len(layers) for layers in cut(costs, stages)]))
 
 
-def _costs(rng: random.Random, layers: int) -> list[float]:
+def _costs(rng: Random, layers: int) -> list[float]:
     blocks = [round(rng.uniform(0.8, 1.6), 2) for _ in range(layers - 2)]
     return [0.3, *blocks, round(rng.uniform(2.5, 4.5), 2)]
 
@@ -38,7 +33,7 @@ def _heavy(layers: int, stages: int) -> list[float]:
     raise ValueError(f"No head makes {layers} layers on {stages} stages uneven.")
 
 
-def _unlike(rng: random.Random, layers: int, stages: int, slip: str = "nearest shares") -> list[float]:
+def _unlike(rng: Random, layers: int, stages: int, slip: str = "nearest shares") -> list[float]:
     """Drawn costs for which a wrong rule does not find the best cut: by luck it often does."""
     while True:
         costs = _costs(rng, layers)
@@ -46,7 +41,7 @@ def _unlike(rng: random.Random, layers: int, stages: int, slip: str = "nearest s
             return costs
 
 
-def _no_cut_for_all(rng: random.Random, layers: int, stages: int, count: int = 3) -> list[list[float]]:
+def _no_cut_for_all(rng: Random, layers: int, stages: int, count: int = 3) -> list[list[float]]:
     """Several such costs for which no one cut is always the best, so that constant counts are no answer."""
     while True:
         drawn = [_unlike(rng, layers, stages) for _ in range(count)]
@@ -59,7 +54,7 @@ def _no_cut_for_all(rng: random.Random, layers: int, stages: int, count: int = 3
             return drawn
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     layers, stages = params["layers"], params["stages"]
     cases = [shown(f"{layers} layers, a heavy head", "values:cut", _heavy(layers, stages), stages)]
     for costs in _no_cut_for_all(rng, layers, stages):
@@ -111,12 +106,9 @@ last stage.""",
 )
 
 ANSWERS = r'''import math
-
-
 # %% right: worked
 def cut_layers(costs: list[float], stages: int) -> list[int]:
     """How many layers each stage gets, so that the slowest stage is as fast as possible."""
-    ### BEGIN SOLUTION
     n = len(costs)
     upto = [0.0]
     for cost in costs:
@@ -137,8 +129,6 @@ def cut_layers(costs: list[float], stages: int) -> list[int]:
         counts.append(take[i] - i)
         i = take[i]
     return [*counts, n - i]
-    ### END SOLUTION
-
 # %% right: a tuple, by bisection on the time
 def cut_layers(costs, stages):
     low, high = max(costs), sum(costs)
@@ -157,7 +147,6 @@ def cut_layers(costs, stages):
         middle = (low + high) / 2
         low, high = (low, middle) if len(filled(middle)) <= stages else (middle, high)
     return tuple(filled(high))
-
 # %% wrong: equal counts => values
 # > Equal numbers of layers are not equal work.
 # ~ n = len(costs) ==> return [len(costs) // stages + (s < len(costs) % stages) for s in range(stages)]

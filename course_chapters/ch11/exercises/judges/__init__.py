@@ -1,0 +1,3 @@
+IMPORTS = """import math
+import torch
+from course_lib import params"""

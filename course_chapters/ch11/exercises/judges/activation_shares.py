@@ -1,15 +1,10 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import CLOSE, Column, shares, table
+from course_grader.judging import CLOSE, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, unseen
-from course_grader.records import Case
 
 right = Worked("activation-shares")
 
 
-def _share_cases(params: Params, rng: random.Random) -> list[Case]:
+def _share_cases(params: Params, rng: Random) -> list[Case]:
     size, plain = (params["tokens"], params["hidden"]), "bytes"
     drawn = draw_rows(rng, 6, (2048, 4096, 8192), (1024, 4096, 6144), (2, 4, 8), (2, 4, 16), (True, False))
     edges = [(512, 768, 1, 1, True), (512, 768, 1, 1, False), (4096, 1024, 1, 8, False), (13, 640, 3, 5, True)]
@@ -23,9 +18,8 @@ def _share_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 SHARES = Column(
-    part="bytes",
-    unit="bytes",
-    want=right[0],
+    "bytes",
+    "bytes",
     words=lambda tokens, hidden, tp, cp, sp: (
         f"{tokens:,} tokens, hidden {hidden:,}, tp {tp}, cp {cp}, {'with' if sp else 'without'} sequence parallelism"
     ),
@@ -36,7 +30,7 @@ SHARES = Column(
 JUDGING = Judging(
     shares=shares(bytes=(0.5, 0.5)),
     cases=_share_cases,
-    verdicts=table(SHARES),
+    verdicts=table(SHARES, right=right),
     why="""Tensor parallelism splits the matmuls and what lies between them. Norms and dropouts work token by token, so
 the same ranks can share their tokens: no new ranks, and no new bytes on the wire. Context parallelism has ranks of its
 own and splits the tokens of everything, attention included.""",
@@ -47,11 +41,8 @@ own and splits the tokens of everything, attention included.""",
 ANSWERS = r'''# %% right: worked
 def bytes_per_rank(tokens: int, hidden: int, tp: int, cp: int, sequence_parallel: bool) -> float:
     """Bytes of one layer's activations on one rank."""
-    ### BEGIN SOLUTION
     outside = 10 / tp if sequence_parallel else 10  # norms, dropouts and the inputs of the two blocks
     return tokens / cp * hidden * (outside + 24 / tp)
-    ### END SOLUTION
-
 # %% right: part by part
 # ~ tokens / cp * hidden * (outside + 24 / tp) ==> tokens * hidden * outside / cp + tokens * hidden * 24 / tp / cp
 # %% wrong: all divided => values

@@ -15,7 +15,6 @@ is cut on both sides. The factor of 256, the idle half, the batch of 16M and the
 ANSWERS = r'''# %% right: worked
 def audit_context() -> dict[str, tuple[float, str, str]]:
     """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
-    ### BEGIN SOLUTION
     return {
         "cp-attention-256": ((131072 / 8192) ** 2, "right", "as printed"),
         "ulysses-stores-all": (1 / 8, "wrong", "another exchange"),
@@ -26,8 +25,6 @@ def audit_context() -> dict[str, tuple[float, str, str]]:
         "sp-same-bandwidth": (1.0, "right", "as printed"),
         "ring-scores": ((1 / 8) ** 2, "wrong", "both sides are split"),
     }
-    ### END SOLUTION
-
 # %% right: rounded, in capitals
 # ~ (131072 / 8192) ** 2, "right", "as printed" ==> 256, "RIGHT", "As printed"
 # ~ 1 - 16 / (2 * 16 - 1) ==> 0.48

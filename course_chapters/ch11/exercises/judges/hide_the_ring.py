@@ -1,9 +1,6 @@
 import math
-import random
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, Column, shares, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import (
     draw_rows,
     each_changed,
@@ -12,7 +9,6 @@ from course_grader.judging.random_inputs import (
     safely_off_whole,
     unseen,
 )
-from course_grader.records import Case
 
 right = Worked("hide-the-ring")
 
@@ -26,7 +22,7 @@ def tokens_to_hide(seen: str, link: Link) -> float:
     return (b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)
 
 
-def _hide_cases(params: Params, rng: random.Random) -> list[Case]:
+def _hide_cases(params: Params, rng: Random) -> list[Case]:
     seen = params["seen"]
 
     def drawn(count: int, *latencies: float) -> list[Link]:
@@ -54,12 +50,12 @@ JUDGING = Judging(
     cases=_hide_cases,
     verdicts=table(
         Column(
-            part="tokens",
-            unit="tokens",
-            want=right[0],
+            "tokens",
+            "tokens",
             words=lambda f, b, s, h, k, w: f"{f:.3g} FLOP/s, {b:.3g} B/s, {s:g} s, {h} heads, {k} KV heads of {w}",
             rel=EXACT,
-        )
+        ),
+        right=right,
     ),
     why="""Computation grows with the square of the tokens on a rank, and the transfer with their number. So there is a
 smallest part that hides its transfer. GQA shrinks the transfer and not the computation, which is why it helps the
@@ -67,20 +63,12 @@ ring.""",
     pytorch="PyTorch's ring attention starts the exchange of the next block before it computes on the current one.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def fewest_tokens(flops: float, bandwidth: float, latency: float, heads: int, kv_heads: int, width: int) -> int:
     """Tokens per rank from which on attention to a block takes as long as the transfer of the next one."""
-    ### BEGIN SOLUTION
     pairs = {"all": 4, "causal": 2}[params("hide-the-ring").seen]
     a, b = pairs * heads * width / flops, 4 * kv_heads * width / bandwidth  # a·c² against latency + b·c
     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
-    ### END SOLUTION
-
 # %% right: by counting
 # ~ return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a))) ==> low, high = 0, 1
 # +     while a * high * high < latency + b * high:

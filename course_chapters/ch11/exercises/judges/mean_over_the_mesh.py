@@ -1,19 +1,16 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from course_chapters.ch11.exercises.judges.shared import placed
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
-from course_grader.records import Case, Outcome
 
 right = Worked("mean-over-the-mesh")
 
 
-def _mean_cases(params: Params, rng: random.Random) -> list[Case]:
+def _mean_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(
@@ -85,15 +82,9 @@ sequences do, because prompts and padding sit at its ends.""",
     "scales the loss by the global token count.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def mean_gradients(dp, cp, gradients: list, tokens: int) -> list:
     """The gradients of the mean loss over all counted tokens of all ranks."""
-    ### BEGIN SOLUTION
     per_token = params("mean-over-the-mesh").loss == "mean"
     sums = [torch.zeros_like(g) if tokens == 0 else g * (tokens if per_token else 1) for g in gradients]
     count = torch.tensor(float(tokens))
@@ -101,8 +92,6 @@ def mean_gradients(dp, cp, gradients: list, tokens: int) -> list:
         cp.all_reduce(tensor)
         dp.all_reduce(tensor)
     return [total / count.clamp(min=1) for total in sums]
-    ### END SOLUTION
-
 # %% right: in one flat tensor
 # -     for tensor in [count, *sums]:
 # -         cp.all_reduce(tensor)
@@ -147,9 +136,8 @@ def mean_gradients(dp, cp, gradients: list, tokens: int) -> list:
 # %% wrong: in place => values changed
 # ~ g * (tokens if per_token else 1) for ==> g.mul_(tokens if per_token else 1) for
 # %% wrong: the list is emptied => values changed
-# -     return [total / count.clamp(min=1) for total in sums]
+#           dp.all_reduce(tensor)
 # +     gradients.clear()
-# +     return [total / count.clamp(min=1) for total in sums]
 # %% wrong: a rank alone gives its tensors back => generality given-back
 #       per_token = params("mean-over-the-mesh").loss == "mean"
 # +     if dp.size * cp.size == 1 and tokens:

@@ -1,21 +1,18 @@
 import math
-import random
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch11.exercises.judges.shared import log_sum_fault, placed
-from course_grader.judging import Fault, Judging, Params, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, describe, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
-from course_grader.records import Case, Outcome
 
 Pair = tuple[Tensor, Tensor]
 ROUNDED = 2.0**-22  # of the largest log-sum: what a weight may be off because the total was rounded to fp32
 
 
-def _merge_cases(params: Params, rng: random.Random) -> list[Case]:
+def _merge_cases(params: Params, rng: Random) -> list[Case]:
     coin, heads, width = coin_of(rng), params["heads"], params["width"]
 
     def part(tokens: int, size: float, unseen: str = "") -> Pair:
@@ -84,32 +81,22 @@ sum over all keys. Such merges can be done in any order and in any grouping, whi
     "merges with it.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def merge_parts(parts: list) -> tuple[torch.Tensor, torch.Tensor]:
     """(output, log_sum) of attention over all keys, from such pairs of its parts."""
-    ### BEGIN SOLUTION
     outputs = torch.stack([output for output, _ in parts])
     log_sums = torch.stack([log_sum for _, log_sum in parts])
     total, seen = torch.logsumexp(log_sums, 0), log_sums > -math.inf
     shares = torch.where(seen, (log_sums - total).exp(), 0.0).unsqueeze(-1)
     return (shares * torch.where(seen.unsqueeze(-1), outputs, 0.0)).sum(0), total
-    ### END SOLUTION
-
 # %% right: a softmax of the log-sums
 # ~ torch.where(seen, (log_sums - total).exp(), 0.0) ==> log_sums.softmax(0).nan_to_num(0.0)
 # %% wrong: plain mean => values
 # > this is the plain mean; a part counts by its sum of exponentials.
-# ~ (shares * torch.where(seen.unsqueeze(-1), outputs, 0.0)).sum(0)
-# ~~ ==> torch.where(seen.unsqueeze(-1), outputs, 0.0).mean(0)
+# ~ (shares * torch.where(seen.unsqueeze(-1), outputs, 0.0)).sum ==> torch.where(seen.unsqueeze(-1), outputs, 0.0).mean
 # %% wrong: plain sum => values
 # > the outputs were added; each is a mean over its own keys.
-# ~ (shares * torch.where(seen.unsqueeze(-1), outputs, 0.0)).sum(0)
-# ~~ ==> torch.where(seen.unsqueeze(-1), outputs, 0.0).sum(0)
+# ~ (shares * torch.where(seen.unsqueeze(-1), outputs, 0.0)) ==> torch.where(seen.unsqueeze(-1), outputs, 0.0)
 # %% wrong: not divided => values
 # > it is not divided by the total sum of exponentials.
 # ~ (log_sums - total).exp() ==> log_sums.exp()
@@ -142,8 +129,6 @@ def merge_parts(parts):
         share = torch.where(log_sum > -math.inf, (log_sum - total).exp(), 0.0).unsqueeze(-1)
         output = output * (old - total).exp().unsqueeze(-1) + share * torch.where(share > 0, other, 0.0)
     return output, total
-
-
 # %% wrong: one part comes back as it is => generality one-part
 # > a single part came back as it is, with whatever it holds where nothing was seen.
 #       log_sums = torch.stack([log_sum for _, log_sum in parts])

@@ -2,11 +2,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, ranks_text, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, hidden, judged, ranks_text, shown
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome
 
 right = Worked("norm-gradients")
 
@@ -106,14 +104,10 @@ it.""",
     "summed when it is redistributed.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def sync_gradients(comm, gradients: dict, kinds: dict) -> dict:
     """The gradients by name, with those of replicated weights that saw only this rank's tokens summed over the
     ranks."""
-    ### BEGIN SOLUTION
     synced = dict(gradients)
     names = sorted(name for name in gradients if kinds[name] == "partial")  # the same order on all ranks
     if names:
@@ -122,8 +116,6 @@ def sync_gradients(comm, gradients: dict, kinds: dict) -> dict:
         parts = flat.split([gradients[name].numel() for name in names])
         synced |= {name: part.view_as(gradients[name]) for name, part in zip(names, parts, strict=True)}
     return synced
-    ### END SOLUTION
-
 # %% right: in place
 # ~ synced |= {name: part.view_as(gradients[name]) for name, part in zip(names, parts, strict=True)}
 # ~~ ==> synced = {**gradients, **{name: gradients[name].copy_(part.view_as(gradients[name])) for name, part in

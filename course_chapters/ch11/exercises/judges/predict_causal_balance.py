@@ -16,18 +16,12 @@ JUDGING = prediction(
 sequence. The mean query sees half of it.""",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def busiest_over_mean() -> tuple[float, float]:
     """The busiest rank's work in multiples of the mean: (low, high), high at most 4 × low."""
-    ### BEGIN SOLUTION
     ranks = params("predict-causal-balance").ranks
     ratio = (2 * ranks - 1) / ranks
     return ratio / 1.5, ratio * 1.5
-    ### END SOLUTION
-
 # %% right: narrow, and far from the truth
 # ~ ratio / 1.5, ratio * 1.5 ==> 100.0, 150.0
 # %% wrong: upside down => values reversed

@@ -1,7 +1,6 @@
 """Attention in float64: the oracle of chapter 11's judges, over all keys."""
 
 import math
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,12 +8,9 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch11.exercises.probes import WEIGHED, mask
-from course_grader.judging import Weighed, Worked
-from course_grader.judging.cases import hidden
-from course_grader.judging.mistakes import Fault
+from course_grader.judging import Case, Fault, Outcome, Random, Weighed, Worked, hidden
 from course_grader.judging.ranks import on_ranks
 from course_grader.judging.tensors import close, normal
-from course_grader.records import Case, Outcome
 
 Visible = Callable[[Tensor, Tensor], Tensor]
 
@@ -54,7 +50,7 @@ class Shards:
         return list(zip(out.split(sizes, 1), log_sum.split(sizes, 1), strict=True))
 
 
-def cut(length: int, ranks: int, rng: random.Random, how: str) -> list[Tensor]:
+def cut(length: int, ranks: int, rng: Random, how: str) -> list[Tensor]:
     """The positions of each rank: "contiguous", "zig-zag", or "mixed": any number of tokens a rank, in any order."""
     blocks = torch.arange(length).tensor_split(2 * ranks)
     if how == "zig-zag":

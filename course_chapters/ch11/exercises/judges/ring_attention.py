@@ -1,4 +1,3 @@
-import random
 from typing import Any
 
 import torch
@@ -6,17 +5,16 @@ import torch
 from course_chapters.ch11.exercises.judges.reference import RANKS, block_bytes, cut, shards, touched, weighed
 from course_chapters.ch11.exercises.judges.shared import log_sum_fault, placed
 from course_chapters.ch11.exercises.probes import MEASURED
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Weighed, Worked, first, judged
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE, moved_early
 from course_grader.judging.tensors import coin_of, tensor_fault
 from course_grader.judging.traffic import off_the_ring, too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("ring-attention")
 
 
-def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
+def _ring_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(ranks: int, length: int, how: str, name: str, *heads: int, measured: bool = False, **more: Any) -> Any:
@@ -90,7 +88,7 @@ def _ring_memory(case: Case, outcome: Outcome) -> Fault | None:
 HELD = 10.0  # blocks a rank may come to hold, the given tensors and messages under way included
 
 
-def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
+def _ring_weighed(params: Params, rng: Random) -> Weighed:
     coin = coin_of(rng)
     positions = cut(20, RANKS, rng, "contiguous")
     return weighed(right, lambda options: shards(coin, positions, ("causal", options), 2, 2, 64), HELD)
@@ -121,17 +119,9 @@ once, N − 1 messages in all. The mask depends on positions in the whole sequen
     "ring attention.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor, torch.Tensor]:
     """(output, log_sum) of this rank's queries over the keys of all ranks."""
-    ### BEGIN SOLUTION
     n, rank, group, width = comm.size, comm.rank, len(q) // len(k), q.shape[-1]
     sign = 1 if params("ring-attention").direction == "next" else -1
     out, log_sum = torch.zeros(q.shape), torch.full(q.shape[:2], -math.inf)
@@ -154,9 +144,6 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
         if works:
             block = following
     return out.to(q.dtype), log_sum
-    ### END SOLUTION
-
-
 # %% right: a running maximum and sum
 # ~ out, log_sum = torch.zeros(q.shape), torch.full(q.shape[:2], -math.inf)
 # ~~ ==> out, top, sums = torch.zeros(q.shape), torch.full((*q.shape[:2], 1), -1e30), 0
@@ -174,16 +161,13 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
 # ~ for step in range(n): ==> for step in range(1):
 # %% wrong: after missing => values
 # > the block of rank + 1 is missing.
-# ~ scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf)
-# ~~ ==> scores = scores.masked_fill(~visible(positions[rank], positions[owner]) | (owner == (rank + 1) % n), -math.inf)
+# ~ (positions[rank], positions[owner]) ==> (positions[rank], positions[owner]) | (owner == (rank + 1) % n)
 # %% wrong: before missing => values
 # > the block of rank − 1 is missing.
-# ~ scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf)
-# ~~ ==> scores = scores.masked_fill(~visible(positions[rank], positions[owner]) | (owner == (rank - 1) % n), -math.inf)
+# ~ (positions[rank], positions[owner]) ==> (positions[rank], positions[owner]) | (owner == (rank - 1) % n)
 # %% wrong: plain mean => values
 # > the blocks' outputs have equal weights, also blocks that are not seen.
-# ~ out, log_sum = out * old.unsqueeze(-1) + shares @ values, total
-# ~~ ==> out, log_sum = out + scores.softmax(-1).nan_to_num(0.0) @ values / n, total
+# ~ * old.unsqueeze(-1) + shares @ values ==> + scores.softmax(-1).nan_to_num(0.0) @ values / n
 # %% wrong: seen mean => values
 # > the blocks' outputs have equal weights.
 # ~ out, log_sum = torch.zeros(q.shape), ==> count, out, log_sum = torch.zeros(q.shape[:2]), torch.zeros(q.shape),
@@ -202,8 +186,7 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
 # ~ return out.to(q.dtype), ==> return (out / sums).nan_to_num(0.0).to(q.dtype),
 # %% wrong: local positions => values
 # > the mask belongs to positions within the block; take those of the whole sequence.
-# ~ visible(positions[rank], positions[owner])
-# ~~ ==> visible(torch.arange(len(positions[rank])), torch.arange(len(positions[owner])))
+# ~ positions[rank], positions[owner] ==> torch.arange(len(positions[rank])), torch.arange(len(positions[owner]))
 # %% wrong: wrong block => values
 # > the mask belongs to another block. Whose keys are here after t steps?
 # -         scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf)
@@ -238,13 +221,10 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
 # %% wrong: one buffer for sending and receiving => protocol raised
 # -         for work in works:
 # -             work.wait()
-# -         if works:
-# -             block = following
-# +         if works:
+#           if works:
 # +             works[1].wait()
 # +             block.zero_()
 # +             works[0].wait()
-# +             block = following
 # %% wrong: blocking sends => protocol deadlock
 # ~ works = [comm.isend(block, (rank + sign) % n), comm.irecv(following, (rank - sign) % n)]
 # ~~ ==> comm.send(block, (rank + sign) % n)
@@ -257,7 +237,6 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
 # +     given, positions = positions, list(positions)
 # +     given.reverse()
 # %% wrong: a later block is not seen => values ~
-# ~ ~visible(positions[rank], positions[owner])
-# ~~ ==> ~visible(positions[rank], positions[owner]) | (max(positions[rank].tolist() or [0]) <
-# ~~ min(positions[owner].tolist() or [0]))
+# ~ (positions[rank], positions[owner]) ==> (positions[rank], positions[owner]) | (max(positions[rank].tolist() or [0])
+# ~~ < min(positions[owner].tolist() or [0]))
 '''

@@ -1,4 +1,3 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,12 +6,11 @@ import torch
 from course_chapters.ch11.exercises.judges.reference import RANKS, Shards, block_bytes, cut, shards, touched, weighed
 from course_chapters.ch11.exercises.judges.shared import placed
 from course_chapters.ch11.exercises.probes import MEASURED
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Weighed, Worked, first, judged
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, moved_early
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("ring-backward")
 FLOOR = 0.05  # the least scale of a gradient that is a difference of larger terms
@@ -24,7 +22,7 @@ def _with_output(coin: torch.Generator, rows: Any) -> Any:
     return tuple((*row, out.float(), log_sum.float(), normal(coin, *out.shape)) for row, (out, log_sum) in whole)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["ranks"]
 
     def data(
@@ -90,7 +88,7 @@ def _memory(case: Case, outcome: Outcome) -> Fault | None:
 HELD = 16.0  # blocks a rank may come to hold, the given tensors and messages under way included
 
 
-def _weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: Random) -> Weighed:
     coin, positions = coin_of(rng), cut(20, RANKS, rng, "contiguous")
     return weighed(
         right, lambda options: _with_output(coin, shards(coin, positions, ("causal", options), 2, 2, 64)), HELD
@@ -119,15 +117,9 @@ the block, and a last message takes it home.""",
     pytorch="The backward pass of PyTorch's ring attention rotates dK and dV in the same way.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def ring_backward(comm, q, k, v, out, log_sum, grad, positions: list, visible) -> tuple:
     """(dq, dk, dv) of this rank's tensors."""
-    ### BEGIN SOLUTION
     n, rank, group, scale = comm.size, comm.rank, len(q) // len(k), q.shape[-1] ** -0.5
     after, before = (rank + 1) % n, (rank - 1) % n
     delta = (grad * out).sum(-1, keepdim=True)
@@ -156,8 +148,6 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions: list, visible) -
         comm.recv(mine, before, tag=1)  # home
         sends[0].wait()
     return dq, mine[0], mine[1]
-    ### END SOLUTION
-
 # %% right: minus infinity where a key is not seen
 # ~ p = torch.where(seen, (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp(), 0.0)
 # ~~ ==> p = (q @ keys.mT * scale - log_sum.unsqueeze(-1)).masked_fill(~seen, -math.inf).exp()

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Fault, Wrong
 from course_grader.judging.tensors import kind_fault
 
 

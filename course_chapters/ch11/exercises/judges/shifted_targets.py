@@ -1,19 +1,15 @@
-import random
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case, Outcome
 
 right = Worked("shifted-targets")
 
 
-def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
+def _batch_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(lengths: Sequence[int], indices: Sequence[int], ids: Sequence[int] = (), top: int = 1000) -> list[Tensor]:
@@ -65,23 +61,15 @@ computed before the cut, and then each rank takes its part.""",
     "buffer in the same way.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def local_batch(tokens, documents, indices) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(inputs, targets, positions) of the tokens at `indices` of a packed sequence."""
-    ### BEGIN SOLUTION
     last = torch.ones(len(tokens), dtype=torch.bool)
     last[:-1] = documents[1:] != documents[:-1]
     targets, positions = torch.where(last, -100, tokens.roll(-1)), torch.arange(len(tokens))
     if params("shifted-targets").count == "document":
         positions = positions - torch.where(last.roll(1), positions, 0).cummax(0).values
     return tokens[indices], targets[indices], positions[indices]
-    ### END SOLUTION
-
 # %% right: a filled mask
 # ~ torch.where(last, -100, tokens.roll(-1)) ==> tokens.roll(-1).masked_fill(last, -100)
 # %% wrong: as it was => values shifted-after-the-cut  from: the card
@@ -100,8 +88,7 @@ def local_batch(tokens, documents, indices) -> tuple[torch.Tensor, torch.Tensor,
 # ~ torch.where(last, -100, tokens.roll(-1)) ==> tokens.roll(-1)
 # %% wrong: own targets only => values
 # > a target is missing where the next token is on another rank.
-# ~ targets[indices], positions[indices]
-# ~~ ==> torch.where(torch.isin(indices + 1, indices), targets[indices], -100), positions[indices]
+# ~ targets[indices] ==> torch.where(torch.isin(indices + 1, indices), targets[indices], -100)
 # %% wrong: not shifted => values
 # > these are the inputs; a target is the next token.
 # ~ [indices], targets[indices], positions ==> [indices], tokens[indices], positions
@@ -110,9 +97,8 @@ def local_batch(tokens, documents, indices) -> tuple[torch.Tensor, torch.Tensor,
 # ~ positions = positions - torch.where(last.roll(1), positions, 0).cummax(0).values
 # ~~ ==> positions = torch.stack([(documents[:p] == documents[p]).sum() for p in range(len(tokens))])
 # %% wrong: a repeated id is one document => generality other-numbers
-# ~ documents[1:] != documents[:-1]
-# ~~ ==> torch.stack([(documents[p + 1 :] != documents[p]).all() for p in range(len(tokens) - 1)] or [last[0]])[:
-# ~~ len(tokens) - 1]
+# ~ documents[1:] != documents[:-1] ==> torch.stack([(documents[p + 1 :] != documents[p]).all() for p in
+# ~~ range(len(tokens) - 1)] or [last[0]])[: len(tokens) - 1]
 # %% wrong: ids grow => generality other-numbers
 # ~ documents[1:] != documents[:-1] ==> documents[1:] > documents[:-1]
 # %% wrong: ids in fp32 => generality ~

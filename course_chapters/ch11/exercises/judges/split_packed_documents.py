@@ -1,14 +1,11 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 from course_chapters.ch11.exercises.judges.shared import once
-from course_grader.judging import Fault, Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Random, hidden, judged, shown
 
 
-def _split_cases(params: Params, rng: random.Random) -> list[Case]:
+def _split_cases(params: Params, rng: Random) -> list[Case]:
     n = params["ranks"]
 
     def some(ranks: int, count: int, low: int, high: int) -> tuple[list[int], int]:
@@ -62,21 +59,15 @@ kernels want long runs; they then pad the short ones.""",
     pytorch="Transformer Engine splits packed sequences document by document; its lengths must be divisible by 2N.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def split_pack(lengths: list[int], ranks: int) -> list[list[int]]:
     """Each rank's positions in the pack: nearly equal work and nearly equal numbers of tokens."""
-    ### BEGIN SOLUTION
     work = [at + 1 for length in lengths for at in range(length)]
     parts = [[] for _ in range(ranks)]
     for i, position in enumerate(sorted(range(len(work)), key=lambda p: -work[p])):
         turn = i % (2 * ranks)
         parts[min(turn, 2 * ranks - 1 - turn)].append(position)
     return parts
-    ### END SOLUTION
-
 # %% right: the least loaded rank of each round
 # -     for i, position in enumerate(sorted(range(len(work)), key=lambda p: -work[p])):
 # -         turn = i % (2 * ranks)

@@ -1,4 +1,3 @@
-import random
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -8,17 +7,16 @@ import torch
 from course_chapters.ch11.exercises.judges.reference import touched
 from course_chapters.ch11.exercises.probes import REFUSED
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, ranks_text, shown
 from course_grader.judging.ranks import over_ranks
 from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("ulysses-exchange")
 
 
-def _exchange_cases(params: Params, rng: random.Random) -> list[Case]:
+def _exchange_cases(params: Params, rng: Random) -> list[Case]:
     coin, n, width = coin_of(rng), params["ranks"], params["width"]
 
     def data(
@@ -60,7 +58,6 @@ def _exchange_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def largest_fit(heads: int, ranks: int) -> int:
-    """The largest smaller number of ranks over which the heads can be spread."""
     return next(n for n in range(ranks - 1, 0, -1) if heads % n == 0 or n % heads == 0)
 
 
@@ -131,13 +128,9 @@ to several ranks, at the cost of bytes.""",
     "Shard(tokens) to Shard(heads).",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def tokens_to_heads(comm, x, lengths: list[int]) -> torch.Tensor:
     """All tokens of this rank's heads: (heads / N, all tokens, width)."""
-    ### BEGIN SOLUTION
     n, heads, width = comm.size, len(x), x.shape[-1]
     if heads % n and n % heads:
         fits = max(m for m in range(1, n) if heads % m == 0 or m % heads == 0)
@@ -149,19 +142,15 @@ def tokens_to_heads(comm, x, lengths: list[int]) -> torch.Tensor:
     comm.all_to_all_single(got, torch.cat(parts), into, [len(part) for part in parts])
     pieces = zip(got.split(into), lengths, strict=True)
     return torch.cat([piece.view(share, length, width) for piece, length in pieces], 1)
-    ### END SOLUTION
 
 
 def heads_to_tokens(comm, x, lengths: list[int]) -> torch.Tensor:
     """All heads of this rank's tokens: (heads, this rank's tokens, width)."""
-    ### BEGIN SOLUTION
     n, share, width, mine = comm.size, len(x), x.shape[-1], lengths[comm.rank]
     parts = [part.reshape(-1) for part in x.split(lengths, 1)]
     got = x.new_empty(n * share * mine * width)
     comm.all_to_all_single(got, torch.cat(parts), [share * mine * width] * n, [len(part) for part in parts])
     return got.view(n * share, mine, width)
-    ### END SOLUTION
-
 # %% right: contiguous copies
 # ~ j * heads // n + share].reshape(-1) for ==> j * heads // n + share].contiguous().flatten() for
 # ~ [part.reshape(-1) for ==> [part.contiguous().flatten() for
@@ -193,13 +182,11 @@ def heads_to_tokens(comm, x, lengths: list[int]) -> torch.Tensor:
 # > the numbers are right, in another order: join the parts along the heads, in the order of the ranks.
 # ~ got.view(n * share, mine, width) ==> got.view(n, share, mine, width).transpose(0, 1).reshape(n * share, mine, width)
 # %% wrong: two heads on every rank => values raised
-# ~ comm.size, len(x), x.shape[-1], lengths[comm.rank]
-# ~~ ==> comm.size, 2 if comm.size > 1 else len(x), x.shape[-1], lengths[comm.rank]
+# ~ mine = comm.size, len ==> mine = comm.size, 2 if comm.size > 1 else len
 # %% wrong: contiguous memory => generality raised
 # ~ .reshape(-1) for j ==> .view(-1) for j
 # %% wrong: few heads in contiguous memory => generality ~
-# ~ x[j * heads // n : j * heads // n + share].reshape(-1)
-# ~~ ==> x[j * heads // n : j * heads // n + share].view(-1) if heads < n else x.tensor_split(n)[j].reshape(-1)
+# ~ reshape(-1) for j ==> view(-1) if heads < n else x.tensor_split(n)[j].reshape(-1) for j
 # %% wrong: fp32 on the way => cost too-many-bytes
 # ~ parts = [x[j ==> parts = [x.float()[j
 # ~ got = x.new_empty(sum(lengths) ==> got = x.float().new_empty(sum(lengths)

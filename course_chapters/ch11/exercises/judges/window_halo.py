@@ -1,4 +1,3 @@
-import random
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
@@ -6,17 +5,16 @@ from typing import Any
 from torch import Tensor
 
 from course_chapters.ch11.exercises.judges.reference import touched
-from course_grader.judging import Fault, Judging, Params, Worked, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, first, judged
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, over_ranks
 from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("window-halo")
 
 
-def _halo_cases(params: Params, rng: random.Random) -> list[Case]:
+def _halo_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(lengths: Sequence[int], window: int, heads: int = 2, view: bool = False) -> Any:
@@ -98,14 +96,9 @@ of ranks.""",
 )
 
 ANSWERS = r'''import itertools
-
-import torch
-
-
 # %% right: worked
 def window_keys(comm, k, v, lengths: list[int], window: int) -> tuple[torch.Tensor, torch.Tensor]:
     """(keys, values) that this rank's queries see, in the order of the sequence."""
-    ### BEGIN SOLUTION
     ends = list(itertools.accumulate(lengths))
     starts = [end - length for end, length in zip(ends, lengths, strict=True)]
 
@@ -125,8 +118,6 @@ def window_keys(comm, k, v, lengths: list[int], window: int) -> tuple[torch.Tens
         work.wait()
     keys, values = torch.cat([*pieces, torch.stack([k, v])], 2)
     return keys, values
-    ### END SOLUTION
-
 # %% right: keys and values in messages of their own
 # -             pieces.append(k.new_empty(2, len(k), len(span), k.shape[-1]))
 # -             works.append(comm.irecv(pieces[-1], other))
@@ -150,29 +141,23 @@ def window_keys(comm, k, v, lengths: list[int], window: int) -> tuple[torch.Tens
 # > these are all keys from the start of the sequence.
 # ~ first = max(0, starts[reader] - window + 1) if lengths[reader] else starts[reader] ==> first = 0
 # %% wrong: every rank's keys to every later rank => cost too-many-bytes
-# ~ return range(max(first, starts[owner]), min(starts[reader], ends[owner]))
-# ~~ ==> return range(starts[owner], ends[owner])
+# ~ max(first, starts[owner]), min(starts[reader], ends[owner]) ==> starts[owner], ends[owner]
 #       keys, values = torch.cat([*pieces, torch.stack([k, v])], 2)
 # +     first = max(0, starts[comm.rank] - window + 1) if len(k[0]) else starts[comm.rank]
 # +     keys, values = keys[:, first:], values[:, first:]
 # %% wrong: empty messages => cost not-needed
-# ~ return range(max(first, starts[owner]), min(starts[reader], ends[owner]))
-# ~~ ==> return range(low := max(first, starts[owner]), max(low, min(starts[reader], ends[owner])))
-# ~ comm.rank > other and (span := shared(comm.rank, other)):
-# ~~ ==> comm.rank > other and [span := shared(comm.rank, other)]:
-# ~ comm.rank < other and (span := shared(other, comm.rank)):
-# ~~ ==> comm.rank < other and [span := shared(other, comm.rank)]:
+# ~ max(first, starts[owner]), min(starts[reader], ends[owner]) ==> low := max(first, starts[owner]), max(low,
+# ~~ min(starts[reader], ends[owner]))
+# ~ (span := shared(comm.rank, other)) ==> [span := shared(comm.rank, other)]
+# ~ (span := shared(other, comm.rank)) ==> [span := shared(other, comm.rank)]
 # %% wrong: a rank without tokens fetches keys => generality another-kind
 # ~ window + 1) if lengths[reader] else starts[reader] ==> window + 1)
 # %% wrong: the nearest first => generality other-numbers
 # ~ cat([*pieces, ==> cat([*reversed(pieces),
 # %% wrong: read before it arrives => protocol in-flight
-# -     for work in works:
-# -         work.wait()
-# -     keys, values = torch.cat([*pieces, torch.stack([k, v])], 2)
+#               works.append(comm.isend(torch.stack([k[:, own], v[:, own]]), other))
 # +     keys, values = torch.cat([*pieces, torch.stack([k, v])], 2)
-# +     for work in works:
-# +         work.wait()
+# -     keys, values = torch.cat([*pieces, torch.stack([k, v])], 2)
 # %% wrong: the list of lengths is changed => values changed
 # ~ return keys, values ==> lengths.insert(0, 0)
 # +     return keys, values

@@ -1,23 +1,19 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from course_chapters.ch11.exercises.judges.shared import once
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.per_row import FINE, Column
+from course_grader.judging import FINE, Column, Fault, Judging, Params, Random, Worked, Wrong, hidden, judged, shown
 from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("zig-zag-positions")
-RATIO = Column(part="imbalance", unit="times the mean", want=right[1], words=lambda parts: f"parts {parts}", rel=FINE)
+RATIO = Column("imbalance", "times the mean", want=right[1], words=lambda parts: f"parts {parts}", rel=FINE)
 
 Parts = list[list[int]]
 
 
-def _layout_cases(params: Params, rng: random.Random) -> list[Case]:
+def _layout_cases(params: Params, rng: Random) -> list[Case]:
     def some(ranks: int) -> tuple[int, int]:
         return (rng.randrange(2, 5) * 2 * ranks, ranks)
 
@@ -79,30 +75,20 @@ so all ranks finish together. Where the length does not divide, a few longer blo
     pytorch="`context_parallel` reorders its buffers in this way by default (its load balancer for causal masks).",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def spread_tokens(length: int, ranks: int) -> list[list[int]]:
     """Each rank's positions."""
-    ### BEGIN SOLUTION
     if params("zig-zag-positions").dealt == "snake":
         turns = [p % (2 * ranks) for p in range(length)]
         return [[p for p, turn in enumerate(turns) if min(turn, 2 * ranks - 1 - turn) == r] for r in range(ranks)]
     blocks = torch.arange(length).tensor_split(2 * ranks)
     return [blocks[r].tolist() + blocks[-1 - r].tolist() for r in range(ranks)]
-    ### END SOLUTION
 
 
 def work_ratio(parts: list[list[int]]) -> float:
     """The busiest rank's work over the mean, under a causal mask."""
-    ### BEGIN SOLUTION
     work = [sum(position + 1 for position in part) for part in parts]
     return max(work) * len(work) / sum(work)
-    ### END SOLUTION
-
 # %% right: either turn, and a mean
 # ~ min(turn, 2 * ranks - 1 - turn) == r ==> turn in (r, 2 * ranks - 1 - r)
 # ~ max(work) * len(work) / sum(work) ==> max(work) / (sum(work) / len(work))

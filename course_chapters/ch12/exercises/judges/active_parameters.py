@@ -1,14 +1,10 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, each_changed, generality, plain
 from course_grader.judging.per_row import EXACT, Column, one_verdict, table
-from course_grader.judging.random_inputs import draw_rows, each_changed, generality, plain
-from course_grader.records import Case
 
 right = Worked("active-parameters")
 
 
-def _parameter_cases(params: Params, rng: random.Random) -> list[Case]:
+def _parameter_cases(params: Params, rng: Random) -> list[Case]:
     mixtral = (32, 4096, 14336, 8, 2, 1_605_636_096)
     size = ((2, 3, 12), (48, 96, 128), (32, 80, 512), (4, 9, 64), (1, 2, 3), (0, 777, 50_000))
     one = [(5, 64, 96, 16, 1, 10_000), (1, 32, 48, 6, 2, 0)]
@@ -33,8 +29,9 @@ JUDGING = Judging(
     cases=_parameter_cases,
     verdicts=one_verdict(
         table(
-            Column(part="total", unit="parameters", want=right[0], words=_model_text, rel=EXACT),
-            Column(part="active", unit="parameters", want=right[1], words=_model_text, rel=EXACT),
+            Column("total", "parameters", words=_model_text, rel=EXACT),
+            Column("active", "parameters", words=_model_text, rel=EXACT),
+            right=right,
         )
     ),
     why="""Memory follows the total, and FLOPs follow the active parameters: 6 per active parameter and token in
@@ -43,26 +40,18 @@ training. Only the experts are multiplied, so “8x7B” has fewer than 8 times 
     "a token uses.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 shared = params("active-parameters").shared  # leave as is: experts of a layer that every token uses besides the chosen
 
 
 def total_parameters(layers: int, width: int, ffn: int, experts: int, k: int, other: int) -> int:
     """All parameters of the model."""
-    ### BEGIN SOLUTION
     return layers * ((experts + shared) * 3 * width * ffn + width * experts) + other
-    ### END SOLUTION
 
 
 def active_parameters(layers: int, width: int, ffn: int, experts: int, k: int, other: int) -> int:
     """The parameters that one token uses; the router scores every expert."""
-    ### BEGIN SOLUTION
     return layers * ((k + shared) * 3 * width * ffn + width * experts) + other
-    ### END SOLUTION
-
 # %% right: what is not used is subtracted
 def total_parameters(layers, width, ffn, experts, k, other):
     return other + sum(width * experts + experts * (2 * width * ffn + ffn * width) for _ in range(layers))
@@ -70,8 +59,6 @@ def total_parameters(layers, width, ffn, experts, k, other):
 
 def active_parameters(layers, width, ffn, experts, k, other):
     return total_parameters(layers, width, ffn, experts, k, other) - layers * (experts - k) * 3 * width * ffn
-
-
 # %% wrong: no router => values
 # > the routers are missing.
 # ~ (experts + shared) * 3 * width * ffn + width * experts ==> (experts + shared) * 3 * width * ffn

@@ -14,13 +14,9 @@ gradients are right.""",
     "the caller's task.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def audit_moe() -> dict[str, tuple[float, str, str]]:
     """{"id": (number, "right" or "wrong", cause)} for every statement."""
-    ### BEGIN SOLUTION
     fine = ("right", "as printed")
     return {
         "mixtral-14b": (12.88, "wrong", "shared parts twice"),
@@ -32,8 +28,6 @@ def audit_moe() -> dict[str, tuple[float, str, str]]:
         "half-per-rank": (math.sqrt(20 + 100), "wrong", "parts averaged"),
         "ep-times": (8, *fine),
     }
-    ### END SOLUTION
-
 # %% right: from the facts
 def audit_moe():
     from course_lib.estimate import facts
@@ -49,8 +43,6 @@ def audit_moe():
         "half-per-rank": [math.hypot(20**0.5, 10.0), "wrong", "parts averaged"],
         "ep-times": (8, *ok),
     }
-
-
 # %% wrong: everything is right => values wrong-verdict
 # ~ return { ==> return _right({
 # -     }

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import times_text
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong, first_of
+from course_grader.judging import Fault, Judging, Params, Worked, Wrong, describe, first_of, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, factor, kind_fault
 from course_grader.judging.traffic import too_few_bytes
 from course_grader.records import Case, Outcome, Verdict
@@ -48,7 +46,6 @@ def _loss_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def loss_faults(case: Case, results: Sequence[Any]) -> tuple[Fault | None, Fault | None]:
-    """What is wrong with the losses, and with the gradients."""
     if any(row["changed"] is not False for row in results):
         return ("changed", "the logits were changed."), None
     for rank, row in enumerate(results):
@@ -107,18 +104,12 @@ that.""",
     "`global_aux_loss`).",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 counted = params("balance-loss").counts  # leave as is: "global": over all ranks' tokens; "local": over this rank's own
 
 
 def balance_loss(comm, logits: torch.Tensor, k: int) -> torch.Tensor:
     """One number, E · Σ c · P, whose gradient flows through P alone."""
-    ### BEGIN SOLUTION
     tokens, experts = logits.shape
     ids = logits.detach().topk(k, dim=-1).indices
     counts = torch.bincount(ids.flatten(), minlength=experts).float()
@@ -127,8 +118,6 @@ def balance_loss(comm, logits: torch.Tensor, k: int) -> torch.Tensor:
     share = counts / counts.sum().clamp(min=1)
     mean = logits.softmax(-1).sum(0) / max(1, tokens)
     return experts * (share * mean).sum()
-    ### END SOLUTION
-
 # %% right: a one-hot table
 def balance_loss(comm, logits, k):
     hot = torch.zeros_like(logits).scatter(1, logits.detach().argsort(-1)[:, -k:], 1.0).detach()
@@ -139,8 +128,6 @@ def balance_loss(comm, logits, k):
     if len(logits):
         loss = logits.shape[1] * torch.dot(total / total.sum(), probability.mean(0))
     return loss
-
-
 # %% wrong: times k => values
 # > the shares add up to k, not to 1.
 # ~ return experts * (share * mean) ==> return experts * k * (share * mean)

@@ -1,4 +1,3 @@
-import random
 from typing import Any
 
 import torch
@@ -6,16 +5,13 @@ from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import ids_fault
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
-from course_grader.records import Case
 
 right = Worked("bias-balance")
 
 
-def _bias_cases(params: Params, rng: random.Random) -> list[Case]:
+def _bias_cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["experts"]
 
     def scores(tokens: int, experts: int, skew: float = 1.0, steps: int = 1) -> list[Tensor]:
@@ -83,7 +79,6 @@ def steps_fault(case: Case, got: Any) -> Fault | None:
 
 
 def choice_fault(scores: Tensor, bias: Tensor, k: int, step: Any) -> Fault | None:
-    """What is wrong with ids, weights, or the gradient."""
     own = scores.clone().requires_grad_()
     ids, weights = right[0](own, bias, k)
     for name, one, want in (("`ids`", step["ids"], ids), ("`weights`", step["weights"], weights)):
@@ -105,7 +100,6 @@ def choice_fault(scores: Tensor, bias: Tensor, k: int, step: Any) -> Fault | Non
 
 
 def update_fault(bias: Tensor, counts: Tensor, rate: float, got: Any) -> Fault | None:
-    """What is wrong with a new bias."""
     if fault := kind_fault("The new bias", got, bias):
         return fault
     if not got.isfinite().all():
@@ -124,33 +118,23 @@ learned: a fixed rule moves it after each step, from counts that all ranks have 
     pytorch="torchtitan keeps `expert_bias` as a buffer and updates it in a hook before the optimizer step.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 rule = params("bias-balance").rule  # leave as is: "sign" or "share"
 
 
 def choose(scores: torch.Tensor, bias: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """ids by score and bias, weights by score alone; both (tokens, k)."""
-    ### BEGIN SOLUTION
     ids = (scores + bias).detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
     chosen = scores.gather(1, ids)
     return ids, chosen / chosen.sum(-1, keepdim=True)
-    ### END SOLUTION
 
 
 def update(bias: torch.Tensor, counts: torch.Tensor, rate: float) -> torch.Tensor:
     """The bias after a step in which the experts got `counts` copies."""
-    ### BEGIN SOLUTION
     mean = counts.float().mean()
     if rule == "share":
         return bias + rate * (mean - counts) / mean if mean > 0 else bias.clone()
     return bias + rate * torch.sign(mean - counts)
-    ### END SOLUTION
-
 # %% right: expert by expert
 def choose(scores, bias, k):
     total, picked = (scores + bias).detach(), []
@@ -167,8 +151,6 @@ def update(bias, counts, rate):
         lack = total - count * len(counts)
         new[expert] += rate * ((lack > 0) - (lack < 0))
     return new
-
-
 # %% wrong: bias in weights => values
 # > the bias changes the weights; it may change the choice alone.
 # ~ chosen = scores.gather(1, ids) ==> chosen = (scores + bias.detach()).gather(1, ids)
@@ -212,11 +194,10 @@ def update(bias, counts, rate):
 # +     return bias
 # %% wrong: it remembers the first bias => generality no-bias
 # ~ params("bias-balance").rule ==> "sign"
-# ~ torch.Tensor, k: int) -> tuple ==> torch.Tensor, k: int, first=[]) -> tuple
-# -     ids = (scores + bias).detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
+# ~ k: int ==> k: int, first=[]
+#       """ids by score and bias, weights by score alone; both (tokens, k)."""
 # +     first.append(bias.detach().clone())
 # +     bias = [one for one in first if one.shape == bias.shape][-12:][0]
-# +     ids = (scores + bias).detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
 # %% wrong: the bias is clamped => values other-bias
 # ~ mean = counts.float().mean() ==> mean, bias = counts.float().mean(), bias.clamp(-1, 1)
 # %% wrong: always fp32 => values another-kind

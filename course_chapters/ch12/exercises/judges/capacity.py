@@ -1,13 +1,10 @@
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch12.exercises.probes import CHANGED
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.mistakes import first_of
-from course_grader.judging.per_row import EXACT, Column, table
+from course_grader.judging import EXACT, Column, Fault, Judging, Params, Random, Worked, first_of, judged, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, plain
 from course_grader.judging.tensors import coin_of, kind_fault
 from course_grader.records import Case, Outcome, Verdict
@@ -15,7 +12,7 @@ from course_grader.records import Case, Outcome, Verdict
 right = Worked("capacity")
 
 
-def _capacity_cases(params: Params, rng: random.Random) -> list[Case]:
+def _capacity_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(tokens: int, k: int, experts: int, capacity: int, skew: float = 1.0, tie: bool = False) -> tuple[Any, ...]:
@@ -53,7 +50,6 @@ def _capacity_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def kept_fault(row: Any, got: Any, want: Tensor) -> Fault | None:
-    """What is wrong with one mask."""
     ids, _, capacity = row
     if type(got) is str and got == CHANGED:
         return "changed", f"{CHANGED}; make new ones."
@@ -70,9 +66,8 @@ def kept_fault(row: Any, got: Any, want: Tensor) -> Fault | None:
 
 
 SIZE = Column(
-    part="size",
-    unit="copies",
-    want=right[0],
+    "size",
+    "copies",
     words=lambda tokens, k, experts, factor: f"{tokens} tokens, {k} of {experts} experts, factor {factor}",
     rel=EXACT,
 )
@@ -81,7 +76,7 @@ SIZE = Column(
 def _capacity_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     index, given = case.args
     if index == 0:
-        return [*table(SIZE)(params, case, outcome)]
+        return [*table(SIZE, right=right)(params, case, outcome)]
     faults = (kept_fault(row, got, right[1](*row)) for row, got in zip(given, outcome.value, strict=True))
     return judged(case, first_of(faults), named=True)
 
@@ -96,27 +91,17 @@ is a policy. By position, the end of a batch loses more often, so a token's chan
     "`moe_token_drop_policy`.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 keeps = params("capacity").keeps  # leave as is: who goes first: by "position" or by "weight"
 
 
 def capacity(tokens: int, k: int, experts: int, factor: float) -> int:
     """Copies that an expert's buffer holds, at least 1."""
-    ### BEGIN SOLUTION
     return max(1, math.ceil(factor * tokens * k / experts))
-    ### END SOLUTION
 
 
 def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tensor:
     """(tokens, k), bool: whether each copy fits."""
-    ### BEGIN SOLUTION
     flat = ids.flatten()
     first = weights.flatten().argsort(descending=True, stable=True) if keeps == "weight" else torch.arange(len(flat))
     order = first[flat[first].argsort(stable=True)]  # sorted by expert, and by priority within an expert
@@ -124,8 +109,6 @@ def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tenso
     place = torch.empty_like(flat)
     place[order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]]
     return (place < capacity).view(ids.shape)
-    ### END SOLUTION
-
 # %% right: a table of copies
 # -     order = first[flat[first].argsort(stable=True)]  # sorted by expert, and by priority within an expert
 # -     counts = torch.bincount(flat, minlength=1)
@@ -163,8 +146,7 @@ def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tenso
 # ~ place < capacity ==> place >= capacity
 # %% wrong: whole tokens => values
 # > a token that loses one copy does not lose the others.
-# ~ (place < capacity).view(ids.shape)
-# ~~ ==> (place < capacity).view(ids.shape).all(1, keepdim=True).expand(ids.shape).clone()
+# ~ (ids.shape) ==> (ids.shape).all(1, keepdim=True).expand(ids.shape).clone()
 # %% wrong: each column => values
 # > first and second choices are counted apart; they share the expert's buffer.
 # ~ flat = ids.flatten() ==> flat = (ids * ids.shape[1] + torch.arange(ids.shape[1])).flatten()
@@ -184,16 +166,13 @@ def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tenso
 # ~ params("capacity").keeps ==> "weight"
 # %% wrong: not a place within the expert => values
 # > the places count on from one expert to the next; count them within each expert.
-# ~ place[order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]]
-# ~~ ==> place[order] = torch.arange(len(flat))
+# ~ (len(flat)) - (counts.cumsum(0) - counts)[flat[order]] ==> (len(flat))
 # %% wrong: one queue for all experts => values
 # > all experts share one queue of `capacity` copies; each expert has its own.
-# ~ place[order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]]
-# ~~ ==> place[first] = torch.arange(len(flat))
+# ~ [order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]] ==> [first] = torch.arange(len(flat))
 # %% wrong: expert numbers without gaps => values
 # > with n different experts in `ids`, only the numbers 0 to n − 1 get copies; `ids` may hold larger ones.
-# ~ (place < capacity).view(ids.shape)
-# ~~ ==> ((place < capacity) & (flat < len(flat.unique()))).view(ids.shape)
+# ~ place < capacity ==> (place < capacity) & (flat < len(flat.unique()))
 # %% wrong: the view needs contiguous memory => generality raised
 # ~ ids.flatten() ==> ids.view(-1)
 # %% wrong: the weights are emptied => values changed

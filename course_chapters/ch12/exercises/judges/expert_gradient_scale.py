@@ -7,12 +7,10 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import times_text
-from course_grader.judging import Fault, Judging, Params, Worked, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, first_of, judged
 from course_grader.judging.cases import hidden, ranks_text, shown
-from course_grader.judging.mistakes import Wrong, first_of
 from course_grader.judging.tensors import close, coin_of, factor, kind_fault
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("expert-gradient-scale")
 REL = 1e-5  # of the largest number: sums over a few ranks in fp32
@@ -69,7 +67,6 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def average_faults(case: Case, results: Sequence[Any]) -> dict[str, Fault | None]:
-    """What is wrong with dense and with expert gradients."""
     wants = right.value(case)
     wrong: Fault | None = None
     if any(row["changed"] is not False for row in results):
@@ -149,21 +146,15 @@ gradient clipping and weight decay do not.""",
     "pull request 1551.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def average_gradients(comm, replicas, dense: list, experts: list) -> None:
     """Nothing: every `.grad` becomes the gradient of the mean of all ranks' losses."""
-    ### BEGIN SOLUTION
     for group, parameters in ((comm, dense), (replicas, experts)):
         for p in parameters:
             if p.grad is None:  # another replica may have one, and waits for this rank
                 p.grad = torch.zeros_like(p)
             group.all_reduce(p.grad)
             p.grad /= comm.size  # the sum contains the losses of all ranks, for experts too
-    ### END SOLUTION
-
 # %% right: one buffer for each kind
 def average_gradients(comm, replicas, dense, experts):
     for group, parameters in ((comm, dense), (replicas, experts)):
@@ -173,8 +164,6 @@ def average_gradients(comm, replicas, dense, experts):
         group.all_reduce(flat)
         for p, part in zip(parameters, flat.split([p.numel() for p in parameters])):
             p.grad = part.view(p.shape) / comm.size
-
-
 # %% wrong: group times => values
 # > too large by the size of the group: the sum over the replicas contains the losses of all ranks, and is divided by
 # > the replicas alone.

@@ -1,22 +1,20 @@
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, ranks_text, shown
 from course_grader.judging.tensors import coin_of, squares
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("expert-norm")
 ONE_NUMBER = 20  # bytes that a rank may send: a ring reduces one float64 with less
 
 
-def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
+def _norm_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(
@@ -63,7 +61,6 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def norm_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    """What is wrong with the norms."""
     got, wants = ([row["norm"] for row in rows] for rows in (results, right.value(case)))
     if any(row["changed"] is not False for row in results):
         return "changed", "a given gradient was changed."
@@ -108,24 +105,16 @@ another factor than its neighbors, and the dense weights, which should be equal 
     "meshes apart and combines the squares.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def global_norm(comm, dense: list, experts: list, copies: int) -> float:
     """The norm of the whole model's gradient; each expert exists on `copies` ranks."""
 
-    ### BEGIN SOLUTION
     def squares(gradients: list) -> float:
         return sum((g.double().square().sum().item() for g in gradients), 0.0)
 
     total = torch.tensor(squares(experts), dtype=torch.float64)
     comm.all_reduce(total)
     return math.sqrt(squares(dense) + total.item() / copies)
-    ### END SOLUTION
-
 # %% right: all squares, weighted by their copies
 def global_norm(comm, dense, experts, copies):
     total = torch.zeros((), dtype=torch.float64)
@@ -134,8 +123,6 @@ def global_norm(comm, dense, experts, copies):
             total += g.to(torch.float64).pow(2).sum() / held
     comm.all_reduce(total)
     return float(total.sqrt())
-
-
 # %% wrong: own experts => values
 # > each rank counts its own experts alone, so the ranks clip by different numbers.
 # ~ comm.all_reduce(total) ==> pass

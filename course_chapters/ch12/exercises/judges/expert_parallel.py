@@ -3,12 +3,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_chapters.ch12.exercises.judges.layer import choose, draw, layer_faults
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("expert-parallel")
 
@@ -119,18 +116,12 @@ one: without it, the others wait in the backward pass.""",
     "exchanges by its own kernels.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 placement = params("expert-parallel").placement  # leave as is: "blocks" or "round-robin"
 
 
 def expert_parallel(comm, x, ids, weights, experts, exchange) -> torch.Tensor:
     """(tokens, width): the layer's output for this rank's tokens; each rank holds len(experts) experts."""
-    ### BEGIN SOLUTION
     n, k, ranks, flat = len(experts), ids.shape[1], comm.size, ids.flatten()
     slot = (flat % ranks) * n + flat // ranks if placement == "round-robin" else flat  # rank · n + place on the rank
     order = slot.argsort(stable=True)
@@ -144,8 +135,6 @@ def expert_parallel(comm, x, ids, weights, experts, exchange) -> torch.Tensor:
     made = torch.cat([expert(part) if len(part) else part for expert, part in zip(experts, parts, strict=True)])
     back = exchange(made[sort.argsort()], receive, send)
     return x.new_zeros(x.shape).index_add(0, order // k, back * weights.flatten()[order, None])
-    ### END SOLUTION
-
 # %% right: with lists
 def expert_parallel(comm, x, ids, weights, experts, exchange):
     mine = len(experts)
@@ -163,8 +152,6 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
             results[local::mine] = expert(rows).split([len(piece) for piece in pieces])
     back = exchange(torch.cat(results), receive, send)
     return torch.zeros_like(x).index_add(0, tokens, back * weights[tokens, places, None])
-
-
 # %% wrong: leaves the graph => generality
 # > a rank whose experts got no rows returns fresh zeros, so it takes no part in the backward exchange, and the others
 # > wait.
@@ -173,10 +160,9 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 # +     made = torch.cat(filled) if filled else torch.zeros(0, x.shape[1])
 # %% wrong: stays away => generality
 # > a rank without rows to send and receive skips the exchanges, and the others wait for it.
-# ~ exchange(x[order // k], send, receive)
-# ~~ ==> exchange(x[order // k], send, receive) if sum(send) + sum(receive) else x[order // k]
-# ~ exchange(made[sort.argsort()], receive, send)
-# ~~ ==> exchange(made[sort.argsort()], receive, send) if sum(send) + sum(receive) else made
+# ~ (x[order // k], send, receive) ==> (x[order // k], send, receive) if sum(send) + sum(receive) else x[order // k]
+# ~ (made[sort.argsort()], receive, send) ==> (made[sort.argsort()], receive, send) if sum(send) + sum(receive) else
+# ~~ made
 # %% wrong: unsorted arrivals => values
 # > what arrives is split as if it were sorted by expert; it is sorted by source, and by expert within each source.
 # ~ rows[sort].split ==> rows.split

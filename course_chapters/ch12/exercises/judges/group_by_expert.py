@@ -5,11 +5,8 @@ from typing import Any
 import torch
 
 from course_chapters.ch12.exercises.judges.layer import WIDTH, choose, draw, layer_faults
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import first_of
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, first_of, hidden, judged, shown
 from course_grader.judging.tensors import coin_of
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("group-by-expert")
 
@@ -61,18 +58,12 @@ undoes the sorting and adds the copies of a token. Its backward pass is the gath
     pytorch="`torch._grouped_mm` computes all blocks in one kernel; torchtitan and Megatron-Core sort tokens for it.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 scales = params("group-by-expert").scales  # leave as is: the weight scales the expert's "output" or its "input"
 
 
 def mixture(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, experts: list) -> torch.Tensor:
     """(tokens, width): the weighted sum of each token's experts, each expert called once."""
-    ### BEGIN SOLUTION
     k, flat = ids.shape[1], ids.flatten()
     order = flat.argsort(stable=True)  # copies, sorted by expert; copy c belongs to token c // k
     counts = torch.bincount(flat, minlength=len(experts)).tolist()
@@ -83,8 +74,6 @@ def mixture(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, experts: 
             made = expert(rows * scale) if scales == "input" else expert(rows) * scale
             out = out.index_add(0, copies // k, made)
     return out
-    ### END SOLUTION
-
 # %% right: a place for every copy
 def mixture(x, ids, weights, experts):
     copies = x.new_zeros(*ids.shape, x.shape[1])
@@ -94,8 +83,6 @@ def mixture(x, ids, weights, experts):
             continue
         copies = copies.index_put((tokens, places), experts[number](x[tokens]))
     return torch.einsum("tk,tkd->td", weights, copies)
-
-
 # %% wrong: overwritten => values
 # > a token's results overwrite each other, and only that of its expert with the highest number is left; add them up.
 # ~ index_add ==> index_copy
@@ -144,9 +131,8 @@ def mixture(x, ids, weights, experts):
 # +     weights.detach().mul_(2)
 # %% wrong: weight zero skipped => generality
 # > copies of weight 0 are skipped. Their experts get those rows, too, and their weights have a gradient.
-# -         if len(copies):
+#       for expert, copies in zip(experts, order.split(counts), strict=True):
 # +         copies = copies[weights.flatten()[copies] != 0]
-# +         if len(copies):
 # %% wrong: eight experts at most => generality ~
 # ~ zip(experts, order.split(counts), strict=True) ==> zip(experts[:8], order.split(counts))
 '''

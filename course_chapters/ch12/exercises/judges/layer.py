@@ -46,7 +46,6 @@ def layer_faults(got: Any, want: Any, ordered: bool = True) -> dict[str, Fault |
 
 
 def output_fault(got: Any, want: Tensor) -> Fault | None:
-    """What is wrong with the output of a layer."""
     if fault := kind_fault("The result", got, want):
         return fault
     if close(got, want, REL):
@@ -56,7 +55,6 @@ def output_fault(got: Any, want: Tensor) -> Fault | None:
 
 
 def gradients_fault(got: Any, want: Sequence[Tensor]) -> Fault | None:
-    """What is wrong with the gradients of rows, weights and experts."""
     if len(got) != len(want):
         return "wrong-shape", f"there are {len(got)} gradients in place of {len(want)}."
     for at, (one, two) in enumerate(zip(got, want, strict=True)):
@@ -98,7 +96,6 @@ def calls_fault(got: Any, want: Sequence[Sequence[Tensor]], ordered: bool = True
 
 
 def describe_rows(rows: Tensor) -> str:
-    """Rows in words."""
     return f"{len(rows)} rows" if rows.dim() == 2 else f"a tensor in shape {tuple(rows.shape)}"
 
 

@@ -1,4 +1,3 @@
-import random
 from typing import Any
 
 import torch
@@ -6,9 +5,7 @@ from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import ids_fault, top
 from course_chapters.ch12.exercises.probes import CHANGED
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.mistakes import first_of
-from course_grader.judging.per_row import EXACT, Column, table
+from course_grader.judging import EXACT, Column, Fault, Judging, Params, Random, Worked, first_of, judged, table
 from course_grader.judging.random_inputs import each_changed, generality, plain
 from course_grader.judging.tensors import coin_of, kind_fault
 from course_grader.records import Case, Outcome, Verdict
@@ -16,7 +13,7 @@ from course_grader.records import Case, Outcome, Verdict
 right = Worked("node-limited")
 
 
-def _node_cases(params: Params, rng: random.Random) -> list[Case]:
+def _node_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def scores(tokens: int, experts: int) -> Tensor:
@@ -86,8 +83,8 @@ def _node_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         )
         return judged(case, first_of(faults), named=True)
     column = Column(
-        part=case.part,
-        unit="rows",
+        case.part,
+        "rows",
         want=right[1],
         words=lambda ids, home, experts, nodes: f"{len(ids)} tokens, {experts} experts on {nodes} nodes",
         rel=EXACT,
@@ -104,18 +101,12 @@ per node, the slow links carry at most M rows per token, however many experts it
     pytorch="DeepEP's dispatch sends one row per node over RDMA, and copies it to the node's GPUs over NVLink.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 node_score = params("node-limited").node_score  # leave as is: "sum" of the k // limit largest scores, or the "best"
 
 
 def choose_limited(scores: torch.Tensor, k: int, nodes: int, limit: int) -> torch.Tensor:
     """ids (tokens, k): the best experts on the best `limit` nodes of each token."""
-    ### BEGIN SOLUTION
     tokens, experts = scores.shape
     groups = scores.view(tokens, nodes, experts // nodes)
     terms = 1 if node_score == "best" else k // limit
@@ -124,17 +115,13 @@ def choose_limited(scores: torch.Tensor, k: int, nodes: int, limit: int) -> torc
     allowed = torch.zeros(tokens, nodes, dtype=torch.bool).scatter(1, best, True)
     masked = groups.masked_fill(~allowed[..., None], -torch.inf).view(tokens, experts)
     return masked.argsort(dim=-1, descending=True, stable=True)[:, :k]
-    ### END SOLUTION
 
 
 def rows_between(ids: torch.Tensor, home: torch.Tensor, experts: int, nodes: int) -> int:
     """Rows that cross between nodes, one for each other node that a token needs."""
-    ### BEGIN SOLUTION
     hit = torch.zeros(len(ids), nodes, dtype=torch.bool).scatter(1, ids // (experts // nodes), True)
     hit[torch.arange(len(ids)), home] = False
     return int(hit.sum())
-    ### END SOLUTION
-
 # %% right: token by token
 def choose_limited(scores, k, nodes, limit):
     chosen, each = [], scores.shape[1] // nodes
@@ -150,8 +137,6 @@ def rows_between(ids, home, experts, nodes):
     each = experts // nodes
     pairs = zip((ids // each).tolist(), home.tolist())
     return sum(len({node for node in row if node != own}) for row, own in pairs)
-
-
 # %% wrong: no limit => values
 # > the token goes to its best experts on any node.
 # ~ return masked.argsort ==> return scores.argsort

@@ -26,25 +26,15 @@ JUDGING = prediction(
     "smaller share.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def dropped_interval() -> tuple[float, float]:
     """Percent of the tokens that you believe are dropped: (low, high), high at most 4 × low."""
-    ### BEGIN SOLUTION
     asked = params("predict-drops")
     share = 100 * 0.4 / math.sqrt(asked.tokens / asked.experts)  # 0.4 standard deviations lie above the mean
     return share / 1.5, share * 1.5
-    ### END SOLUTION
-
 # %% right: a guess
 def dropped_interval():
     return [3, 12]
-
-
 # %% wrong: one number => values not-a-pair
 # ~ share / 1.5, share * 1.5 ==> share
 # %% wrong: it commits to nothing => values too-wide

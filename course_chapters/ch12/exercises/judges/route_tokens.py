@@ -1,20 +1,16 @@
-import random
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import ids_fault
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
-from course_grader.records import Case
 
 right = Worked("route-tokens")
 
 
-def _route_cases(params: Params, rng: random.Random) -> list[Case]:
+def _route_cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["experts"]
 
     def data(
@@ -59,7 +55,6 @@ FINE = 2e-5  # of the largest weight: the log-sum-exp of large logits, rounded t
 
 
 def route_fault(case: Case, got: Any) -> Fault | None:
-    """What is wrong with ids, weights or the gradient."""
     if got["changed"] is not False:
         return "changed", "the logits were changed; make new tensors."
     want = right.value(case)
@@ -99,25 +94,17 @@ rank.""",
     pytorch="`torch.topk(logits.softmax(-1), k)`; its order among equal numbers may differ between devices.",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 softmax = params("route-tokens").softmax  # leave as is: over the "chosen" logits or over "all"
 
 
 def route(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """ids (tokens, k), int64, the largest logit first; weights (tokens, k), fp32."""
-    ### BEGIN SOLUTION
     wide = logits.float()
     ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k]  # stable: ties go to the lower id
     if softmax == "all":
         return ids, wide.softmax(-1).gather(1, ids)
     return ids, wide.gather(1, ids).softmax(-1)
-    ### END SOLUTION
-
 # %% right: the largest, k times
 def route(logits, k):
     left, ids = logits.detach().float().clone(), []
@@ -128,8 +115,6 @@ def route(logits, k):
     ids = torch.stack(ids, 1)
     chosen = torch.gather(logits.float(), 1, ids)
     return ids, torch.exp(chosen - torch.logsumexp(chosen, dim=-1, keepdim=True))
-
-
 # %% wrong: ties as topk leaves them => generality ties
 # > equal logits are not broken by the lower id, so two replicas may choose different experts.
 # ~ argsort(dim=-1, descending=True, stable=True)[:, :k] ==> topk(k, dim=-1).indices

@@ -7,7 +7,6 @@ from course_grader.judging import Fault
 
 
 def top(logits: Tensor, k: int) -> Tensor:
-    """The ids of the k largest logits, ties to the lower id."""
     return logits.argsort(dim=-1, descending=True, stable=True)[:, :k]
 
 

@@ -1,0 +1,4 @@
+IMPORTS = """import itertools
+import math
+import torch
+from course_lib import params"""

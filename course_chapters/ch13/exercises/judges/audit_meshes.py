@@ -22,13 +22,9 @@ State is cut by every axis that shards it: 405B need groups of {_GROUP} GPUs, no
     "`ParallelDims`.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def audit_meshes():
     """{id: (your number, "right" or "wrong", cause)} for every statement."""
-    ### BEGIN SOLUTION
     printed = "right", "as printed"
     return {
         "mesh-product-sp": (16_384 / (8 * 16), "wrong", "not an axis"),
@@ -40,19 +36,16 @@ def audit_meshes():
         "explorer-405b-128": (12 * 405 / 128, *printed),
         "hsdp-groups-of-eight": (2 ** math.ceil(math.log2(16 * 405 / 80)), "wrong", "does not fit"),
     }
-    ### END SOLUTION
-
 # %% right: other spellings
 # ~ (16_384 / (8 * 16 * 16), "wrong", "no such product") ==> [16_384 / 8 / 16 / 16, "wrong", "no such product"]
 # ~ "wrong", "does not fit" ==> "Wrong", "Does not fit"
 # %% right: from the facts
-#       ### BEGIN SOLUTION
+#       """{id: (your number, "right" or "wrong", cause)} for every statement."""
 # +     from course_lib.estimate import facts
-# +
 # +     h100, llama = facts.device("H100 SXM"), facts.model("llama3-405b")
 # ~ 450 / 50 ==> float(h100.link_one_way / h100.network_one_way)
 # ~ 126 / 16 ==> float(llama.layers) / 16
-# ~ 16 * 405 / 80 ==> 16 * 405e9 / float(h100.memory)
+# ~ 405 / 80 ==> 405e9 / float(h100.memory)
 # %% right: two layers fewer, within five per cent
 # ~ 126 / 16 ==> 124 / 16
 # %% wrong: everything is right => values wrong-verdict

@@ -1,10 +1,5 @@
-import random
-
 from course_chapters.ch13.exercises.batch_on_mesh import RUNS
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.per_row import EXACT, Column
-from course_grader.judging.random_inputs import each_changed
+from course_grader.judging import EXACT, Column, Judging, Params, Random, Worked, each_changed, hidden, judged, shown
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import count_text
 
@@ -19,8 +14,8 @@ def _run_words(gpus: int, tp: int, cp: int, pp: int, sequences: int, micro: int)
 
 
 MICRO_BATCHES = Column(
-    part="batches",
-    unit="micro-batches",
+    "batches",
+    "micro-batches",
     want=right[0],
     words=_run_words,
     rel=EXACT,
@@ -29,8 +24,8 @@ MICRO_BATCHES = Column(
 )
 
 TOKENS_HELD = Column(
-    part="tokens",
-    unit="tokens",
+    "tokens",
+    "tokens",
     want=right[1],
     words=lambda micro, length, cp: f"{micro} sequences of {length:,} tokens, cp {cp}",
     rel=EXACT,
@@ -38,7 +33,7 @@ TOKENS_HELD = Column(
 )
 
 
-def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
+def _batch_cases(params: Params, rng: Random) -> list[Case]:
     def shape() -> tuple[int, int, int, int]:
         return (
             rng.choice((1, 2, 3, 4, 8)),
@@ -96,21 +91,16 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def micro_batches(gpus, tp, cp, pp, sequences, micro):
     """Micro-batches that each data-parallel replica processes in a step; None where something does not divide."""
-    ### BEGIN SOLUTION
     model = tp * cp * pp
     if gpus % model:
         return None
     dp = gpus // model
     return sequences // (dp * micro) if sequences % (dp * micro) == 0 else None
-    ### END SOLUTION
 
 
 def tokens_held(micro, length, cp):
     """Tokens of a micro-batch on one rank; None where cp does not divide the length."""
-    ### BEGIN SOLUTION
     return micro * (length // cp) if length % cp == 0 else None
-    ### END SOLUTION
-
 # %% right: a float
 # ~ return sequences // (dp * micro) ==> return sequences / (dp * micro)
 # %% wrong: cp counted => values

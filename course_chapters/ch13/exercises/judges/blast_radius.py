@@ -1,11 +1,8 @@
 import math
-import random
 from collections.abc import Sequence
 
 from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, row_fault
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, judged, shown
 
 Waits = Sequence[tuple[str, str]]
 right = Worked("blast-radius")
@@ -16,7 +13,7 @@ def _stalled_words(sizes: Sizes, rank: int, waits: Waits) -> str:
     return f"{shape}, rank {rank} hung, {', then '.join(f'{kind} {axis}' for kind, axis in waits) or 'no operation'}"
 
 
-def _stalled_cases(params: Params, rng: random.Random) -> list[Case]:
+def _stalled_cases(params: Params, rng: Random) -> list[Case]:
     def row(*kinds: str) -> tuple[Sizes, int, Waits]:
         sizes = mesh(rng, rng.choice((2, 3, 4)), 96, (2, 3, 4, 5))
         axes = [rng.choice(list(sizes)) for _ in kinds]
@@ -73,18 +70,12 @@ JUDGING = Judging(
     "culprit is the one that never joined.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 direction = params("blast-radius").direction  # leave as is: of pipeline messages: "forward" or "backward"
 
 
 def stalled(sizes, rank, waits):
     """The sorted list of all ranks that are stuck in the end."""
-    ### BEGIN SOLUTION
     stuck, strides = {rank}, {}
     for axis in reversed(sizes):
         strides[axis] = math.prod(sizes[name] for name in strides)
@@ -96,8 +87,6 @@ def stalled(sizes, rank, waits):
             if any(each + (k - at) * stride in stuck for k in (range(size) if kind == "all" else before)):
                 stuck.add(each)
     return sorted(stuck)
-    ### END SOLUTION
-
 # %% right: a box
 def stalled(sizes, rank, waits):
     low, high, rest = {}, {}, rank
@@ -112,8 +101,6 @@ def stalled(sizes, rank, waits):
     for axis, size in sizes.items():
         box = [size * each + place for each in box for place in range(low[axis], high[axis] + 1)]
     return box
-
-
 # %% wrong: collectives as messages => values
 # > a collective keeps its whole group waiting, not only one side of the stuck rank.
 # ~ (range(size) if kind == "all" else before) ==> before

@@ -1,12 +1,8 @@
-import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from course_chapters.ch13.exercises.probes import measured, why_invalid
-from course_grader.judging import Fault, Judging, Params, describe, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Wrong, describe, hidden, oracle, shown
 from course_lib.estimate.units import GB
 
 Layout = tuple[int, int, int, int]  # gpus, tp, pp, micro
@@ -16,7 +12,6 @@ KEYS = ("gpus", "tp", "pp", "micro")
 
 
 def valid(cluster: Mapping[str, Any], model: Mapping[str, Any]) -> Iterator[Layout]:
-    """Every valid layout."""
     per = cluster["per_server"]
     for gpus in range(per, cluster["gpus"] + 1, per):
         for tp in range(1, per + 1):
@@ -28,7 +23,6 @@ def valid(cluster: Mapping[str, Any], model: Mapping[str, Any]) -> Iterator[Layo
 
 
 def costs(row: Row) -> Costs:
-    """What every valid layout takes, holds and costs."""
     cluster, model, steps, _, spec = row
     found = {}
     for layout in valid(cluster, model):
@@ -51,7 +45,6 @@ def allowed(goal: str, row: Row, table: Costs) -> dict[Layout, float]:
 
 
 def best(goal: str, row: Row) -> Layout | None:
-    """A best layout."""
     found = allowed(goal, row, costs(row))
     return min(found, key=lambda layout: found[layout], default=None)
 
@@ -120,7 +113,7 @@ def _thumb(goal: str, found: Mapping[Layout, float], table: Costs) -> dict[str, 
 # --- cases
 
 
-def _row(rng: random.Random, **given: Any) -> Row:
+def _row(rng: Random, **given: Any) -> Row:
     """A cluster, a model and a job; the limit is open."""
     per = given.get("per", rng.choice((4, 8)))
     gpus = per * given.get("servers", rng.choice((2, 3, 4, 6))) + given.get("spare", 0)
@@ -142,7 +135,7 @@ def _row(rng: random.Random, **given: Any) -> Row:
     return cluster, model, rng.randint(1000, 90_000), float("inf"), spec
 
 
-def _limited(goal: str, row: Row, rng: random.Random, share: float | None = None) -> Row | None:
+def _limited(goal: str, row: Row, rng: Random, share: float | None = None) -> Row | None:
     """The row with a limit that this share of the layouts that fit meet; None where too few fit."""
     fitting = [cost for cost in costs(row).values() if cost[2] <= row[0]["memory"]]
     if len(fitting) < 8:
@@ -152,7 +145,7 @@ def _limited(goal: str, row: Row, rng: random.Random, share: float | None = None
     return *row[:3], limit + 1 / 128, row[4]  # no layout uses it up
 
 
-def telling(goal: str, rng: random.Random, trap: Callable[[Row, Layout], bool], **given: Any) -> Row:
+def telling(goal: str, rng: Random, trap: Callable[[Row, Layout], bool], **given: Any) -> Row:
     """A row on which a trap changes the answer: the best layout under the trap is not allowed, or worse."""
     while True:
         row = _limited(goal, _row(rng, **given), rng)
@@ -186,7 +179,7 @@ def _thumbs_fail(goal: str, names: tuple[str, ...]) -> Callable[[Row, Layout], b
     return trap
 
 
-def _exactly(goal: str, rng: random.Random, at: str, by: int = 0) -> Row:
+def _exactly(goal: str, rng: Random, at: str, by: int = 0) -> Row:
     """A row whose best layout uses up all of the memory or all of the limit; with `by` = −1, just too little of it is
     left."""
     while True:
@@ -207,10 +200,10 @@ def _exactly(goal: str, rng: random.Random, at: str, by: int = 0) -> Row:
             return tight
 
 
-def _search_cases(params: Params, rng: random.Random) -> list[Case]:
+def _search_cases(params: Params, rng: Random) -> list[Case]:
     goal = params["goal"]
     names = ("other-goal", "fewest-gpus" if goal == "quickest" else "all-gpus", "no-pipeline", "one-sequence")
-    example = telling(goal, random.Random(f"example {goal}"), _thumbs_fail(goal, names[:1]), per=8, servers=4)
+    example = telling(goal, Random(f"example {goal}"), _thumbs_fail(goal, names[:1]), per=8, servers=4)
     thumbs, late = _thumbs_fail(goal, names[:2]), _without(goal, limit=True)
     open_rows = [telling(goal, rng, lambda *row: thumbs(*row) and late(*row)) for _ in range(2)]
     pipelines = telling(goal, rng, _thumbs_fail(goal, names[2:]))
@@ -292,19 +285,12 @@ JUDGING = Judging(
     "axes, with the chapter's step-time model.",
 )
 
-ANSWERS = r'''import itertools
-import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 goal = params("cheapest-layout").goal  # leave as is: "cheapest" or "quickest"
 
 
 def cheapest(cluster, model, steps, limit, evaluate):
     """The best layout that is allowed, with gpus, tp, pp and micro; None if there is none."""
-    ### BEGIN SOLUTION
     best, least, per = None, math.inf, cluster["per_server"]
     sizes = range(per, cluster["gpus"] + 1, per), range(1, per + 1), range(1, model["layers"] + 1)
     for gpus, tp, pp in itertools.product(*sizes):
@@ -321,8 +307,6 @@ def cheapest(cluster, model, steps, limit, evaluate):
             if held <= cluster["memory"] and used <= limit and value < least:
                 best, least = {"gpus": gpus, "tp": tp, "pp": pp, "micro": micro}, value
     return best
-    ### END SOLUTION
-
 # %% right: nested loops
 # -     sizes = range(per, cluster["gpus"] + 1, per), range(1, per + 1), range(1, model["layers"] + 1)
 # -     for gpus, tp, pp in itertools.product(*sizes):

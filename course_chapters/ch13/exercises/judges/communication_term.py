@@ -5,11 +5,7 @@ from functools import cache
 from typing import Any
 
 from course_chapters.ch09 import tensor_scaling
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.per_row import Breakdown
-from course_grader.judging.random_inputs import each_changed
+from course_grader.judging import Breakdown, Fault, Judging, Params, Worked, Wrong, each_changed, hidden, judged, shown
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 from course_lib.estimate.facts import collectives
@@ -26,7 +22,7 @@ def _words(model: Table, layout: Table, wires: Table) -> str:
     )
 
 
-TERM = Breakdown(part="term", unit="s", want=right, words=_words, rel=1e-4, floor=0.0)
+TERM = Breakdown("term", "s", want=right, words=_words, rel=1e-4, floor=0.0)
 
 
 @cache
@@ -134,16 +130,12 @@ JUDGING = Judging(
     "computation hides.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 reduced = params("communication-term").reduced  # leave as is: "all-reduce" or "ZeRO-3"
 
 
 def communication_seconds(model, layout, wires):
     """Seconds that one GPU communicates on each axis in a step."""
-    ### BEGIN SOLUTION
     tp, cp, pp, dp, count = (layout[name] for name in ("tp", "cp", "pp", "dp", "micro_batches"))
 
     def ring(n, size, axis):
@@ -159,8 +151,6 @@ def communication_seconds(model, layout, wires):
         "pp": count * 2 * held / wires["pp"] if pp > 1 else 0.0,
         "dp": (2 if reduced == "all-reduce" else 3 * count) * ring(dp * cp, weights, "dp"),
     }
-    ### END SOLUTION
-
 # %% right: exchanges of each axis
 def communication_seconds(model, layout, wires):
     sizes = {axis: layout[axis] for axis in ("tp", "cp", "pp", "dp")}
@@ -175,8 +165,6 @@ def communication_seconds(model, layout, wires):
     ranks = sizes | {"dp": sizes["dp"] * sizes["cp"]}
     part = {axis: (n > 1) if axis == "pp" else 1 - 1 / n for axis, n in ranks.items()}
     return {axis: part[axis] * size / wires[axis] for axis, size in moved.items()}
-
-
 # %% wrong: no communication => values only-the-example
 # ~ return { ==> return dict.fromkeys(("tp", "cp", "pp", "dp"), 0.0) or {
 # %% wrong: recompute => values

@@ -1,18 +1,14 @@
 import itertools
-import random
 from collections.abc import Sequence
 
 from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, mesh_words, row_fault, strides
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, judged, shown
 
 Level = tuple[str, int]
 right = Worked("crossed-wires")
 
 
 def _first_group(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str | None:
-    """The level of rank 0's group."""
     last = (sizes[axis] - 1) * strides(sizes)[axis]
     return None if sizes[axis] == 1 else next((name for name, devices in levels if last < devices), "cluster")
 
@@ -21,7 +17,7 @@ def _level_words(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str:
     return f"{mesh_words(sizes)}, axis {axis}, {', '.join(f'{name} of {n}' for name, n in levels)}"
 
 
-def _level_cases(params: Params, rng: random.Random) -> list[Case]:
+def _level_cases(params: Params, rng: Random) -> list[Case]:
     server, rack = params["servers"], params["per_rack"] * params["servers"]
     shape = {"dp": 2, "pp": params["per_rack"], "tp": server}
     levels = [("server", server), ("rack", rack)]
@@ -81,13 +77,9 @@ JUDGING = Judging(
     "goes over NVLink or the network.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def widest_level(sizes, axis, levels):
     """The first level that holds every group of the axis inside one of its units; None for groups of one rank."""
-    ### BEGIN SOLUTION
     names, size = list(sizes), sizes[axis]
     stride = math.prod(sizes[name] for name in names[names.index(axis) + 1 :])
     firsts = [rank for rank in range(math.prod(sizes.values())) if rank // stride % size == 0]
@@ -97,11 +89,8 @@ def widest_level(sizes, axis, levels):
         if all(rank // devices == (rank + (size - 1) * stride) // devices for rank in firsts):
             return name
     return "cluster"
-    ### END SOLUTION
-
 # %% right: room behind each start
-# ~ rank // devices == (rank + (size - 1) * stride) // devices for
-# ~~ ==> rank % devices + (size - 1) * stride < devices for
+# ~ // devices == (rank + (size - 1) * stride) // ==> % devices + (size - 1) * stride <
 # %% wrong: first group => generality
 # > this level holds some groups of the axis, rank 0's for one, but another group straddles two of its units.
 # ~ [rank for rank in range(math.prod(sizes.values())) if rank // stride % size == 0] ==> [0]

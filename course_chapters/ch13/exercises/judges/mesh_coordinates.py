@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, mesh_words, row_fault
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, describe, hidden, oracle, shown
 
 right = Worked("mesh-coordinates")
 
@@ -96,45 +93,31 @@ JUDGING = Judging(
     "and `mesh['tp'].get_group()`.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 fastest = params("mesh-coordinates").fastest  # leave as is: "last" or "first": the axis that changes fastest
 
 
 def coordinates(rank, sizes):
     """The coordinate of a rank on each axis of the mesh `sizes`."""
-    ### BEGIN SOLUTION
     at = {}
     for axis in reversed(sizes) if fastest == "last" else sizes:
         rank, at[axis] = divmod(rank, sizes[axis])
     return at
-    ### END SOLUTION
 
 
 def rank_of(at, sizes):
     """The rank at these coordinates."""
-    ### BEGIN SOLUTION
     rank = 0
     for axis in sizes if fastest == "last" else reversed(sizes):
         rank = rank * sizes[axis] + at[axis]
     return rank
-    ### END SOLUTION
 
 
 def groups(sizes, axis):
     """Every group of an axis, each in the order of the coordinate."""
-    ### BEGIN SOLUTION
     places = [coordinates(rank, sizes) for rank in range(math.prod(sizes.values()))]
     firsts = [at for at in places if at[axis] == 0]
     return [[rank_of({**at, axis: k}, sizes) for k in range(sizes[axis])] for at in firsts]
-    ### END SOLUTION
-
 # %% right: torch reshapes
 # -     places = [coordinates(rank, sizes) for rank in range(math.prod(sizes.values()))]
 # -     firsts = [at for at in places if at[axis] == 0]

@@ -1,5 +1,4 @@
 import math
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,19 +6,17 @@ import torch
 
 from course_chapters.ch13.exercises.judges.shared import refused
 from course_grader.exercises.result_schema import Number
-from course_grader.judging import Fault, Judging, Params, Worked, judged, near
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, judged, near
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 
 Spec = tuple[tuple[int, ...], tuple[str, ...]]  # shape of a whole gradient, axes over which it is sharded
 right, coordinates = Worked("norm-on-mesh"), Worked("mesh-coordinates")[0]
 
 
 def _pieces(
-    rng: random.Random, coin: torch.Generator, sizes: Mapping[str, int], specs: Sequence[Spec], dtype: torch.dtype
+    rng: Random, coin: torch.Generator, sizes: Mapping[str, int], specs: Sequence[Spec], dtype: torch.dtype
 ) -> list[object]:
     """Each rank's list of (piece, axes): a gradient is cut along its first dimension, the last pieces shorter or
     empty."""
@@ -46,7 +43,7 @@ def _on_stages(held: list[Any], sizes: Mapping[str, int], coin: torch.Generator)
     return held
 
 
-def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
+def _norm_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
     def case(
@@ -126,28 +123,18 @@ JUDGING = Judging(
     "an all-reduce over pp by hand.",
 )
 
-ANSWERS = r'''import math
-
-import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 power = params("norm-on-mesh").power  # leave as is
 
 
 def mesh_norm(comm, sizes, parts):
     """The norm of all gradients of the model, from this rank's pieces (tensor, axes over which it is sharded)."""
-    ### BEGIN SOLUTION
     total = torch.zeros(1, dtype=torch.float64)
     for tensor, axes in parts:
         copies = math.prod(size for axis, size in sizes.items() if axis not in axes)
         total += tensor.double().abs().pow(power).sum() / copies
     comm.all_reduce(total)
     return total.item() ** (1 / power)
-    ### END SOLUTION
-
 # %% right: the first copy alone counts
 def mesh_norm(comm, sizes, parts):
     at, rest = {}, comm.rank
@@ -161,8 +148,6 @@ def mesh_norm(comm, sizes, parts):
     pieces = [torch.zeros(1, dtype=torch.float64) for _ in range(comm.size)]
     comm.all_gather(pieces, torch.tensor([own], dtype=torch.float64))
     return math.sqrt(sum(piece.item() for piece in pieces))
-
-
 # %% wrong: copies counted => values
 # > replicated pieces are counted once for each copy here; count them once.
 # ~ .sum() / copies ==> .sum()
@@ -206,8 +191,7 @@ def mesh_norm(comm, sizes, parts):
 # > copies are counted along dp, cp, pp and tp alone; a mesh may have other axes.
 # ~ size for axis, size in sizes.items() ==> sizes.get(axis, 1) for axis in ("dp", "cp", "pp", "tp")
 # %% wrong: scaled in place => values changed
-# ~ tensor.double().abs().pow(power).sum() / copies
-# ~~ ==> tensor.mul_(copies ** (-1 / power)).double().abs().pow(power).sum()
+# ~ double().abs().pow(power).sum() / copies ==> mul_(copies ** (-1 / power)).double().abs().pow(power).sum()
 # %% wrong: five parts at most => generality ~
 # ~ in parts: ==> in parts[:5]:
 '''

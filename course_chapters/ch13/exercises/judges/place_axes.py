@@ -1,14 +1,10 @@
 import itertools
-import random
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from course_chapters.ch13.exercises.judges.shared import Sizes, mesh
-from course_grader.judging import Fault, Judging, Params, describe, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Wrong, describe, hidden, oracle, shown
 from course_lib.estimate.units import GB
 
 Row = tuple[Sizes, Mapping[str, float], int, float, float]  # sizes, sent, per_server, inside, across
@@ -29,7 +25,6 @@ def cost(least: str, row: Row, order: Order) -> float:
 
 
 def lowest(least: str, row: Row) -> float:
-    """The cost of the best of all orders."""
     return min(cost(least, row, order) for order in itertools.permutations(row[0]))
 
 
@@ -57,7 +52,7 @@ def _place_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     return None
 
 
-def _place_cases(params: Params, rng: random.Random) -> list[Case]:
+def _place_cases(params: Params, rng: Random) -> list[Case]:
     wires = 450 * GB, 50 * GB
     least, powers, any_size = params["least"], (1, 2, 4, 8), (1, 2, 3, 4, 5, 6)
 
@@ -121,19 +116,12 @@ JUDGING = Judging(
     "string, by default `tp-cp-ep-dp-pp`.",
 )
 
-ANSWERS = r'''import itertools
-import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 least = params("place-axes").least  # leave as is: "seconds" or "bytes": what the best order makes small
 
 
 def best_order(sizes, sent, per_server, inside, across):
     """The axes in the best order; the last one changes fastest."""
-    ### BEGIN SOLUTION
     ranks = range(math.prod(sizes.values()))
 
     def cost(order):
@@ -151,8 +139,6 @@ def best_order(sizes, sent, per_server, inside, across):
         return total
 
     return min(itertools.permutations(sizes), key=cost)
-    ### END SOLUTION
-
 # %% right: the search from the inside out
 def best_order(sizes, sent, per_server, inside, across):
     ranks = math.prod(sizes.values())
@@ -178,8 +164,6 @@ def best_order(sizes, sent, per_server, inside, across):
 
     grow((), 1, 0.0)
     return best[1]
-
-
 # %% wrong: most innermost => values
 # > the axis that sends the most is innermost, but the axes that this moves outward cost more.
 # ~ min(itertools.permutations(sizes), key=cost) ==> sorted(sizes, key=lambda axis: sent[axis])
@@ -204,8 +188,7 @@ def best_order(sizes, sent, per_server, inside, across):
 # %% wrong: first group => generality
 # > this looks at the group of rank 0 alone; another group of the same axis may straddle two servers.
 # ~ params("place-axes").least ==> "seconds"
-# ~ for rank, other in zip(ranks, following, strict=True)
-# ~~ ==> for rank, other in list(zip(ranks, following))[: size * stride : stride]
+# ~ zip(ranks, following, strict=True) ==> list(zip(ranks, following))[: size * stride : stride]
 # %% wrong: by extent => generality
 # > this takes an axis to stay in a server if a group spans no more ranks than a server has; such a group may straddle
 # > two servers.

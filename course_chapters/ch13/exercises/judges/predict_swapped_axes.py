@@ -19,25 +19,17 @@ JUDGING = prediction(
     pytorch="The order of the names that you pass to `init_device_mesh` decides this; the last one is innermost.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def swapped_interval():
     """How many times longer communication takes with the axes swapped: (low, high), high at most 4 × low."""
-    ### BEGIN SOLUTION
     asked = params("predict-swapped-axes")
     tp = 4 * asked.layers * asked.tokens * asked.hidden
     dp = asked.billions * 1e9 / 8
     ratio = (tp / 50 + dp / 450) / (tp / 450 + dp / 50)
     return ratio / 1.5, ratio * 1.5
-    ### END SOLUTION
-
 # %% right: a guess
 def swapped_interval():
     return [3, 9]
-
-
 # %% wrong: one number => values not-a-pair
 # ~ ratio / 1.5, ratio * 1.5 ==> ratio
 # %% wrong: it commits to nothing => values too-wide

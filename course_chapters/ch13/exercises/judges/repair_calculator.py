@@ -1,12 +1,7 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.per_row import Breakdown
-from course_grader.judging.random_inputs import each_changed
-from course_grader.records import Case
+from course_grader.judging import Breakdown, Case, Judging, Params, Random, Worked, each_changed, hidden, judged, shown
 from course_lib.estimate.units import BILLION
 
 Table = Mapping[str, Any]
@@ -26,10 +21,10 @@ def _estimate_words(model: Table, job: Table, tp: int, pp: int, dp: int, zero: i
 
 def _calculator(part: str) -> Breakdown:
     only = ABOUT.get(part, ())
-    return Breakdown(part=part, unit="bytes", want=right, words=_estimate_words, only=only, floor=0.0)
+    return Breakdown(part, "bytes", want=right, words=_estimate_words, only=only, floor=0.0)
 
 
-def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
+def _calculator_cases(params: Params, rng: Random) -> list[Case]:
     def row(recompute: str, tp: Sequence[int], zero: Sequence[int], grouped: bool = True) -> tuple[object, ...]:
         heads = rng.choice((32, 48, 64))
         model: dict[str, float] = {
@@ -79,7 +74,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def estimate(model, job, tp, pp, dp, zero):
     """Bytes of one GPU by purpose."""
-    ### BEGIN SOLUTION
     layers, params = model["layers"] / pp, model["parameters"] / pp / tp
     tokens = job["length"] * job["micro"]
     scores = 5 * model["heads"] * job["length"] / model["hidden"]
@@ -92,8 +86,6 @@ def estimate(model, job, tp, pp, dp, zero):
         "activations": layers * tokens * model["hidden"] * factor / tp,
         "cache": 2 * layers * tokens * keys * 2 / tp,
     }
-    ### END SOLUTION
-
 # %% right: the width of a head first
 # ~ model["hidden"] / model["heads"] * model["kv_heads"] ==> model["hidden"] // model["heads"] * model["kv_heads"]
 # %% wrong: as it was => values states-defect  from: the card

@@ -1,15 +1,12 @@
 """What several of chapter 13's judges use."""
 
 import math
-import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from course_chapters.ch13.exercises.probes import CHANGED
 from course_grader.exercises.result_schema import PerRank
-from course_grader.judging import Fault, describe, is_number
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Outcome, Random, Wrong, describe, is_number
 
 Sizes = Mapping[str, int]
 NAMES = ("dp", "pp", "cp", "tp", "ep", "dp_replicate", "dp_shard", "x", "rows")
@@ -21,7 +18,7 @@ def strides(sizes: Sizes) -> dict[str, int]:
     return {axis: math.prod(sizes[name] for name in names[at + 1 :]) for at, axis in enumerate(names)}
 
 
-def mesh(rng: random.Random, axes: int, most: int = 120, choices: Sequence[int] = (1, 2, 3, 4, 5, 6, 8)) -> Sizes:
+def mesh(rng: Random, axes: int, most: int = 120, choices: Sequence[int] = (1, 2, 3, 4, 5, 6, 8)) -> Sizes:
     """A mesh with this many axes, of names and sizes in any order."""
     while True:
         sizes = {name: rng.choice(choices) for name in rng.sample(NAMES, axes)}
@@ -44,7 +41,6 @@ def row_fault(
     words: Callable[..., str],
     same: Callable[[Any, Any], bool] = same_plain,
 ) -> Fault | None:
-    """The first wrong row."""
     for row, got in zip(case.args[1], values, strict=True):
         if not same(got, want(*row)):
             lead = f"{words(*row)}: "

@@ -1,21 +1,15 @@
-import random
 from collections.abc import Sequence
 
-from course_grader.judging import Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.per_row import Series
-from course_grader.records import Case
+from course_grader.judging import Case, Judging, Params, Random, Series, Worked, hidden, judged, shown
 from course_lib.estimate.units import GB
 
 right = Worked("shared-adapter")
 
 
-ENDS = Series(
-    part="ends", want=right, words=lambda transfers, _: f"{len(transfers)} transfers", each="transfer", rel=1e-6
-)
+ENDS = Series("ends", want=right, words=lambda transfers, _: f"{len(transfers)} transfers", each="transfer", rel=1e-6)
 
 
-def _adapter_cases(params: Params, rng: random.Random) -> list[Case]:
+def _adapter_cases(params: Params, rng: Random) -> list[Case]:
     def row(count: int, starts: Sequence[float]) -> tuple[list[tuple[float, float]], float]:
         return [(rng.choice(starts), rng.randint(1, 40) * GB) for _ in range(count)], rng.choice((12.5, 25, 50)) * GB
 
@@ -55,18 +49,12 @@ JUDGING = Judging(
     pytorch="Each process group has its own NCCL communicator and stream; the adapter below them is the same.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 sharing = params("shared-adapter").sharing  # leave as is: "fair" or "in turn"
 
 
 def finish_times(transfers, bandwidth):
     """The second at which each transfer (start, bytes) ends."""
-    ### BEGIN SOLUTION
     left, ends = [size for _, size in transfers], [start for start, _ in transfers]
     free = 0.0
     for at in sorted(range(len(ends)), key=ends.__getitem__) if sharing == "in turn" else ():
@@ -83,8 +71,6 @@ def finish_times(transfers, bandwidth):
             ends[at] = until
         now = until
     return ends
-    ### END SOLUTION
-
 # %% right: bytes that each share has sent
 def finish_times(transfers, bandwidth):
     events = sorted({start for start, _ in transfers})
@@ -106,8 +92,6 @@ def finish_times(transfers, bandwidth):
                 del active[i]
         clock = max(clock, nxt) if nxt < float("inf") else clock
     return ends
-
-
 # %% wrong: independent => values
 # > each transfer has the adapter to itself here.
 # ~ return ends ==> return [start + size / bandwidth for start, size in transfers]
@@ -119,8 +103,7 @@ def finish_times(transfers, bandwidth):
 # ~ params("shared-adapter").sharing ==> "in turn"
 # %% wrong: all at once => generality
 # > all transfers are taken to start at 0.
-# ~ left, ends = [size for _, size in transfers]
-# ~~ ==> transfers = [(0.0, size) for _, size in transfers]; left, ends = [size for _, size in transfers]
+# ~ left, ends ==> transfers = [(0.0, size) for _, size in transfers]; left, ends
 # %% wrong: durations => generality
 # > return the moment of the end, not the duration.
 # ~ return ends ==> return [end - start for end, (start, _) in zip(ends, transfers)]

@@ -1,15 +1,11 @@
-import random
-
 import torch
 
 from course_chapters.ch13.exercises.judges.shared import refused
 from course_grader.exercises.result_schema import Tensor, TupleOf
-from course_grader.judging import Fault, Judging, Params, Worked, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, judged
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import coin_of, not_like
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import count_text
 
 right = Worked("swapped-mesh")
@@ -29,7 +25,7 @@ def _mesh_case(
     return (shown if see else hidden)(name or f"{count_text(ranks, 'rank')}, tp_size {tp}", share, tp, per_rank=own)
 
 
-def _mesh_cases(params: Params, rng: random.Random) -> list[Case]:
+def _mesh_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
     wide = [(10, 2), (8, 4), (6, 3), (6, 2)]
     return [
@@ -85,13 +81,9 @@ JUDGING = Judging(
     "sizes in the tuple still can.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def on_mesh(comm, tp_size, x, gradient):
     """(x summed over the tensor-parallel group, gradient averaged over the data-parallel group)."""
-    ### BEGIN SOLUTION
     grid = torch.arange(comm.size).view(-1, tp_size)  # the mesh (dp, tp): one row for each replica
     for ranks in grid.T.tolist():
         group = comm.new_group(ranks)
@@ -105,8 +97,6 @@ def on_mesh(comm, tp_size, x, gradient):
     tp.all_reduce(x)
     dp.all_reduce(gradient)
     return x, gradient / dp.size
-    ### END SOLUTION
-
 # %% right: remainders, and the average of the library
 def on_mesh(comm, tp_size, x, gradient):
     groups = [[r for r in range(comm.size) if r % tp_size == k] for k in range(tp_size)]
@@ -118,8 +108,6 @@ def on_mesh(comm, tp_size, x, gradient):
     for each in work:
         each.wait()
     return [total, mean]
-
-
 # %% wrong: as it was => generality turned-grid  from: the card
 # %% wrong: turned grid => generality
 # > `x` is summed over as many consecutive ranks as there are replicas; a tensor-parallel group has `tp_size`.
@@ -151,8 +139,6 @@ def on_mesh(comm, tp_size, x, gradient):
 
     start, xs, gradients = comm.rank // tp_size * tp_size, gathered(x), gathered(gradient)
     return sum(xs[start : start + tp_size]), sum(gradients[comm.rank % tp_size :: tp_size]) / (comm.size // tp_size)
-
-
 # %% wrong: everything twice => cost too-many-bytes
 #       tp.all_reduce(x)
 # +     tp.all_reduce(x.clone())

@@ -1,16 +1,13 @@
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch14.exercises.disk import OTHERS, ROUNDS, digest
-from course_grader.judging import Fault, Judging, Params, describe, is_number, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, is_number, judged, shown
 
 SIZE, EXTRA = 400, 1000  # bytes of a checkpoint's data, and what its files may hold besides
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     keep, room = params["keep"], params["room"]
 
     def bytes_of(size: int) -> bytes:
@@ -38,7 +35,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault | None:
-    """What is wrong with one finding of the probe."""
     lead = f"{finding['how']}: "
     if finding.get("full") is True:
         return "no-room", f"{lead}leftovers or old checkpoints take up the room."
@@ -117,30 +113,22 @@ save, or the disk fills up.""",
     "`FileSystemWriter(sync_files=True)` syncs them. It has no checksums.",
 )
 
-ANSWERS = r'''import hashlib
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 keep = params("atomic-checkpoint").keep  # leave as is
 
 
 def whole(disk) -> dict[int, str]:
     """My undamaged files on the disk, by step."""
-    ### BEGIN SOLUTION
     found = {}
     for name in disk.names():
         blob = disk.read(name)
         if name.startswith("step-") and hashlib.sha256(blob[32:]).digest() == blob[:32]:
             found[int.from_bytes(blob[32:40], "big")] = name
     return found
-    ### END SOLUTION
 
 
 def save(disk, step: int, data: bytes) -> None:
     """Writes a checkpoint that survives a crash once this returns."""
-    ### BEGIN SOLUTION
     found = whole(disk)
     newest = [found[each] for each in sorted(found)[-keep:]]
     for name in disk.names():
@@ -150,16 +138,12 @@ def save(disk, step: int, data: bytes) -> None:
     disk.write(f"step-{step}", hashlib.sha256(body).digest() + body)
     disk.sync(f"step-{step}")  # its content is safe
     disk.sync_folder()  # and so is its name
-    ### END SOLUTION
 
 
 def load(disk) -> tuple[int, bytes] | None:
     """The newest undamaged checkpoint as (step, data), or None."""
-    ### BEGIN SOLUTION
     found = whole(disk)
     return (max(found), disk.read(found[max(found)])[40:]) if found else None
-    ### END SOLUTION
-
 # %% right: temporary names and a rename
 # ~ if name.startswith("step-") and name not in newest:
 # ~~ ==> if name.startswith(("step-", "tmp.")) and name not in newest:
@@ -188,14 +172,12 @@ def load(disk) -> tuple[int, bytes] | None:
 # %% wrong: none is removed => values raised
 # ~ disk.remove(name) ==> pass
 # %% wrong: names as text => values lost-save
-# ~ (max(found), disk.read(found[max(found)])[40:])
-# ~~ ==> (int(max(map(str, found))), disk.read(found[int(max(map(str, found)))])[40:])
+# ~ max(found), disk.read(found[max(found)]) ==> int(max(map(str, found))), disk.read(found[int(max(map(str, found)))])
 # %% wrong: everything else is removed => values others-touched
 # ~ if name.startswith("step-") and name not in newest: ==> if name not in newest:
 # %% wrong: a checksum of the data alone => generality no-such-step
-# ~ hashlib.sha256(blob[32:]).digest() == blob[:32]
-# ~~ ==> len(blob) >= 40 and hashlib.sha256(blob[40:]).digest() == blob[:32]
-# ~ hashlib.sha256(body).digest() ==> hashlib.sha256(data).digest()
+# ~ hashlib.sha256(blob[32:]) ==> len(blob) >= 40 and hashlib.sha256(blob[40:])
+# ~ (body) ==> (data)
 # %% wrong: a full disk is passed over => generality no-error
 # -     disk.write(f"step-{step}", hashlib.sha256(body).digest() + body)
 # +     try:

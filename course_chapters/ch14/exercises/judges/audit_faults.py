@@ -19,13 +19,9 @@ a minute.""",
     "large model.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def audit_failures() -> dict[str, tuple[float, str, str]]:
     """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
-    ### BEGIN SOLUTION
     between = 54 * 24 / 419  # hours, on 16,384 GPUs
     fast = 405e9 * 12 / 2e12  # seconds of a save at 2 TB/s
     young = lambda seconds: math.sqrt(2 * seconds * between * 3600) / 60  # noqa: E731 (minutes)
@@ -39,8 +35,6 @@ def audit_failures() -> dict[str, tuple[float, str, str]]:
         "always-broken": (1 - math.exp(-24 / (between * 16.384)), "wrong", "another size"),
         "hbm3-share": (72 / 419, "right", "as printed"),
     }
-    ### END SOLUTION
-
 # %% right: rounded, in capitals, a list for a tuple
 # ~ (between * 16384 / 8192, "wrong", "another size") ==> [6.19, "Wrong", "Another size"]
 # ~ (30.84e6 / 16384 / 24, ==> (78.4,

@@ -1,11 +1,7 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, oracle, shown
 
 Call = tuple[str, int, str, int, bool]
 
@@ -13,7 +9,7 @@ Call = tuple[str, int, str, int, bool]
 right = Worked("blame-the-rank")
 
 
-def _history(rng: random.Random, groups: Mapping[str, Sequence[int]], calls: int) -> dict[int, list[Call]]:
+def _history(rng: Random, groups: Mapping[str, Sequence[int]], calls: int) -> dict[int, list[Call]]:
     """Finished calls in groups drawn at random."""
     records: dict[int, list[Call]] = {rank: [] for ranks in groups.values() for rank in ranks}
     numbers = dict.fromkeys(groups, 0)
@@ -42,7 +38,7 @@ def _enter(
         records[rank].append((group, number, operation, count, finished))
 
 
-def _hangs(rng: random.Random, size: int) -> dict[str, tuple[Any, Any]]:
+def _hangs(rng: Random, size: int) -> dict[str, tuple[Any, Any]]:
     """A hang of each kind among `size` ranks, whose numbers are drawn and have gaps."""
     few, many = rng.sample(range(2, 10), size // 2), rng.sample(range(100, 200), size - size // 2)  # text: "100" < "2"
     ranks, (a, *more), (b, *less) = sorted(few + many), many, few
@@ -97,7 +93,7 @@ def _hangs(rng: random.Random, size: int) -> dict[str, tuple[Any, Any]]:
     return hangs
 
 
-def _blame_cases(params: Params, rng: random.Random) -> list[Case]:
+def _blame_cases(params: Params, rng: Random) -> list[Case]:
     absent, circles = (
         ("one rank missing", "several missing", "nothing wrong"),
         ("a chain of waits", "a circle", "two orders"),
@@ -156,13 +152,9 @@ different orders.""",
     pytorch="`torchfrtrace` reads the dumps of the flight recorder of all ranks and names the calls that do not match.",
 )
 
-ANSWERS = r'''from collections import Counter
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tuple[str, list[int]] | None:
     """What hangs the job and which ranks cause it; None if every call is finished."""
-    ### BEGIN SOLUTION
     entered = {rank: {call[:2] for call in calls} for rank, calls in records.items()}
     stuck = {call[:2] for calls in records.values() for call in calls if not call[4]}
     odd = set()
@@ -177,8 +169,6 @@ def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tupl
     if not waited:
         return None
     return ("missing", sorted(free)) if free else ("order", sorted(waited))
-    ### END SOLUTION
-
 # %% right: the usual kind by a tally, in a list
 # ~ Counter(kinds.values()).most_common(1)[0][0] ==> max(tally := Counter(kinds.values()), key=tally.get)
 # ~ return "different", sorted(odd) ==> return ["different", sorted(odd)]

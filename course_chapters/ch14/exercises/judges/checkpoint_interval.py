@@ -1,29 +1,17 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import FINE, Column, shares, table
+from course_grader.judging import FINE, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, logarithmic, plain
-from course_grader.records import Case
 
 right = Worked("checkpoint-interval")
 GOODPUT = Column(
-    part="goodput",
-    unit="of the time",
-    want=right[0],
+    "goodput",
+    "of the time",
     words=lambda t, s, r, m: f"{t:,g} s of work, {s:,g} s of saving, {r:,g} s of restart, a failure every {m:,g} s",
     rel=FINE,
 )
-INTERVAL = Column(
-    part="interval",
-    unit="seconds",
-    want=right[1],
-    words=lambda s, m: f"{s:,g} s of saving, a failure every {m:,g} s",
-    rel=5e-3,
-)
+INTERVAL = Column("interval", "seconds", words=lambda s, m: f"{s:,g} s of saving, a failure every {m:,g} s", rel=5e-3)
 
 
-def _interval_cases(params: Params, rng: random.Random) -> list[Case]:
+def _interval_cases(params: Params, rng: Random) -> list[Case]:
     usual = draw_rows(
         rng, 5, logarithmic(600, 5000), logarithmic(10, 120), logarithmic(120, 900), logarithmic(7e3, 5e4)
     )
@@ -46,7 +34,7 @@ def _interval_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(goodput=(0.25, 0.25), interval=(0.25, 0.25)),
     cases=_interval_cases,
-    verdicts=table(GOODPUT, INTERVAL),
+    verdicts=table(GOODPUT, INTERVAL, right=right),
     why="""A segment of t seconds succeeds with probability e^(−t/M), so it fails e^(t/M) − 1 times on average. The
 tries take M · (e^(t/M) − 1) seconds in all, and each failure costs a restart on top. Goodput divides by both, and the
 restart is a factor that does not depend on the interval. For short saves the best interval is √(2 · save · M), Young's
@@ -55,35 +43,25 @@ rule.""",
     "stops the job.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 restarts = params("checkpoint-interval").restarts  # leave as is: "safe" from failures, or "exposed" to them
 
 
 def goodput(interval: float, save: float, restart: float, mtbf: float) -> float:
     """The work of a segment over the expected time that it takes."""
-    ### BEGIN SOLUTION
     failures = math.exp((interval + save) / mtbf) - 1  # on average, until the segment has run once without one
     if restarts == "exposed":
         restart = mtbf * (math.exp(restart / mtbf) - 1)
     return interval / (failures * (mtbf + restart))
-    ### END SOLUTION
 
 
 def best_interval(save: float, mtbf: float) -> float:
     """The interval with the highest goodput, in seconds."""
-    ### BEGIN SOLUTION
     low, high = 0.0, 1.0  # x = interval / mtbf
     for _ in range(60):
         x = (low + high) / 2
         low, high = (x, high) if (1 - x) * math.exp(x) > math.exp(-save / mtbf) else (low, x)
     return low * mtbf
-    ### END SOLUTION
-
 # %% right: by search  from: worked
 def best_interval(save, mtbf):
     low, high = 1e-4 * mtbf, 2.0 * mtbf
@@ -91,8 +69,6 @@ def best_interval(save, mtbf):
         a, b = (2 * low + high) / 3, (low + 2 * high) / 3
         low, high = (low, b) if goodput(a, save, 1, mtbf) > goodput(b, save, 1, mtbf) else (a, high)
     return (low + high) / 2
-
-
 # %% wrong: other restart => values
 # > failures during a restart count differently here. {{means}}
 # ~ restarts == "exposed" ==> restarts != "exposed"
@@ -114,8 +90,7 @@ def best_interval(save, mtbf):
 # ~ interval / (failures * (mtbf + restart)) ==> 1 - save / interval - interval / 2 / mtbf - restart / mtbf
 # %% wrong: half lost => values
 # > this counts half a segment for each failure and leaves out that a segment can fail again.
-# ~ interval / (failures * (mtbf + restart))
-# ~~ ==> interval / ((interval + save) * (1 + ((interval + save) / 2 + restart) / mtbf))
+# ~ failures * (mtbf + restart) ==> (interval + save) * (1 + ((interval + save) / 2 + restart) / mtbf)
 # %% wrong: young => values
 # > this is √(2 · save · mtbf), which holds for short saves only.
 # ~ low * mtbf ==> math.sqrt(2 * save * mtbf)

@@ -1,9 +1,7 @@
 import random
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
-from course_grader.judging.cases import hidden, ranks_text, shown
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Worked, describe, hidden, oracle, ranks_text, shown
 
 right = Worked("exactly-once")
 
@@ -66,16 +64,12 @@ up to rounding.""",
     "`torchdata`'s `StatefulDataLoader` saves a position per rank.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 batches = params("exactly-once").batches  # leave as is: they "span" epochs, or the last one of an epoch is "short"
 
 
 def take(order, consumed: int, batch: int, rank: int, ranks: int) -> tuple[list[int], int]:
     """The ids that this rank reads in the next step, and how many all ranks have read after it."""
-    ### BEGIN SOLUTION
     size, ids = len(order(0)), []
     while len(ids) < batch:
         epoch, place = divmod(consumed + len(ids), size)
@@ -85,8 +79,6 @@ def take(order, consumed: int, batch: int, rank: int, ranks: int) -> tuple[list[
     small, extra = divmod(len(ids), ranks)
     start = rank * small + min(rank, extra)
     return ids[start : start + small + (rank < extra)], consumed + len(ids)
-    ### END SOLUTION
-
 # %% right: id by id  from: worked
 def take(order, consumed, batch, rank, ranks):
     size = len(order(0))
@@ -95,8 +87,6 @@ def take(order, consumed, batch, rank, ranks):
     sizes = [(len(ids) + ranks - 1 - each) // ranks for each in range(ranks)]
     start = sum(sizes[:rank])
     return ids[start : start + sizes[rank]], end
-
-
 # %% wrong: other batches => values short-batches
 # > the last batch of an epoch is different: {{means}}
 # ~ batches == "short" ==> batches != "short"
@@ -118,18 +108,13 @@ def take(order, consumed, batch, rank, ranks):
 # ~ (epoch) ==> (0)
 # %% wrong: own ids counted => values
 # > `consumed` is what all ranks together have read, not one rank's part.
-# ~ return ids[start : start + small + (rank < extra)], consumed + len(ids)
-# ~~ ==> return ids[start : start + small + (rank < extra)], consumed + small + (rank < extra)
-
-
+# ~ , consumed + len(ids) ==> , consumed + small + (rank < extra)
 # %% wrong: position per rank => values
 # > each rank goes on in a part of its own, so the batches depend on the number of ranks.
 def take(order, consumed, batch, rank, ranks):
     mine = order(0)[rank::ranks]
     at, each = consumed // ranks, batch // ranks
     return [mine[(at + k) % len(mine)] for k in range(each)], consumed + batch
-
-
 # %% wrong: two epochs at most => generality two-epochs unless batches=short
 # > here a batch spans at most two epochs; it may span more.
 # ~ while len(ids) < batch: ==> for _ in range(2):

@@ -1,11 +1,7 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, oracle, shown
 
 Table = Sequence[Sequence[float]]  # [step][rank]
 
@@ -18,14 +14,14 @@ def _whole(own: Table, base: float) -> list[list[float]]:
     return [[max(step) - each + base for each in step] for step in own]
 
 
-def _steps(rng: random.Random, steps: int, ranks: int) -> tuple[list[list[float]], list[list[float]]]:
+def _steps(rng: Random, steps: int, ranks: int) -> tuple[list[list[float]], list[list[float]]]:
     """Compute and data times in eighths of a second, even but for a little."""
     compute = [[8 + rng.choice((0, 0, 0.125)) for _ in range(ranks)] for _ in range(steps)]
     data = [[1 + rng.choice((0, 0, 0.125)) for _ in range(ranks)] for _ in range(steps)]
     return compute, data
 
 
-def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
+def _straggler_cases(params: Params, rng: Random) -> list[Case]:
     factor = params["factor"]
 
     def row(compute: list[list[float]], data: list[list[float]]) -> tuple[Any, ...]:
@@ -150,18 +146,13 @@ rank.""",
     "the same way.",
 )
 
-ANSWERS = r'''from statistics import mean, median, median_high, median_low
-
-from course_lib import params
-
-
+ANSWERS = r'''from statistics import mean
 # %% right: worked
 factor = params("find-straggler").factor  # leave as is
 
 
 def straggler(compute, data, wait) -> tuple[int, str] | None:
     """The rank that makes the others wait, and what makes it slow; None where there is none."""
-    ### BEGIN SOLUTION
     own = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(compute, data, strict=True)]
     ranks = range(len(own[0])) if own else []
     late = [rank for rank in ranks if sum(step[rank] > factor * median(step) for step in own) > len(own) / 2]
@@ -170,8 +161,6 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
     rank = max(late, key=lambda each: (sum(step[each] for step in own), -each))
     above = [sum(step[rank] - median(step) for step in table) for table in (compute, data)]
     return rank, "compute" if above[0] >= above[1] else "data"
-    ### END SOLUTION
-
 # %% right: counts on which steps each rank is late
 # ~ sum(step[rank] > factor * median(step) for step in own) > len(own) / 2
 # ~~ ==> 2 * [step[rank] - factor * median(step) > 0 for step in own].count(True) > len(own)
@@ -222,8 +211,7 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
 # ~ factor * median(step) ==> factor * median_high(step)
 # %% wrong: late most often => generality
 # > of several stragglers this takes the one that is late most often; take the one with the largest own time in all.
-# ~ (sum(step[each] for step in own), -each)
-# ~~ ==> (sum(step[each] > factor * median(step) for step in own), sum(step[each] for step in own), -each)
+# ~ [each] for ==> [each] > factor * median(step) for step in own), sum(step[each] for
 # %% wrong: the kind of the last step => generality other-kind
 # > the rank is right; its kind is that of all steps, not of the last one.
 # ~ sum(step[rank] - median(step) for step in table) ==> table[-1][rank] - median(table[-1])

@@ -1,11 +1,7 @@
-import random
 from collections.abc import Sequence
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, generality, shown
 from course_grader.judging.per_row import Breakdown, shares, table
-from course_grader.judging.random_inputs import generality
-from course_grader.records import Case, Outcome, Verdict
 
 Log = Sequence[tuple[float, str, int | None]]
 
@@ -13,7 +9,7 @@ Log = Sequence[tuple[float, str, int | None]]
 right = Worked("goodput-ledger")
 
 
-def _log(rng: random.Random, steps: int, every: int, *fail: tuple[int, int | None, int]) -> Log:
+def _log(rng: Random, steps: int, every: int, *fail: tuple[int, int | None, int]) -> Log:
     """A log of so many steps; each of `fail` is (step after which it fails, step to resume from or None for the newest,
     failed restarts)."""
     second, at, newest, todo = 100.0 * rng.randrange(9), 0, 0, list(fail)
@@ -46,7 +42,7 @@ def _read(text: str) -> Log:
     return [(float(second), event, int(step[0]) if step else None) for second, event, *step in parts]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     down = [*_log(rng, 4, 2)[:-1], (9000.0, "failure", None), (9020.5, "end", None)]
     rows: dict[str, list[tuple[Log]]] = {
         "older": [(_log(rng, 12, 3, (10, 6, 0)),), (_log(rng, 9, 2, (9, 0, 0), (5, 2, 0)),)],
@@ -79,8 +75,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     column = Breakdown(
-        part="ledger",
-        unit="of the time" if params["unit"] == "shares" else "s",
+        "ledger",
+        "of the time" if params["unit"] == "shares" else "s",
         want=right,
         words=lambda log: f"a log of {len(log)} events",
     )
@@ -98,16 +94,12 @@ for faster writing, restarts for a faster start.""",
     "in the same way.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 unit = params("goodput-ledger").unit  # leave as is: "seconds" or "shares" of the whole time
 
 
 def ledger(log: list[tuple[float, str, int | None]]) -> dict[str, float]:
     """Seconds, or shares, of "work", "lost", "save" and "restart"."""
-    ### BEGIN SOLUTION
     spent = dict.fromkeys(("work", "lost", "save", "restart"), 0.0)
     steps, down = [], False
     for (before, _, _), (now, event, step) in zip(log, log[1:], strict=False):
@@ -126,8 +118,6 @@ def ledger(log: list[tuple[float, str, int | None]]) -> dict[str, float]:
     spent["work"] = sum(each for _, each in steps)
     total = log[-1][0] - log[0][0] if unit == "shares" else 1
     return {cause: seconds / total for cause, seconds in spent.items()}
-    ### END SOLUTION
-
 # %% right: work is the rest
 # ~ spent["work"] = sum(each for _, each in steps) ==> spent["work"] = log[-1][0] - log[0][0] - sum(spent.values())
 # %% wrong: repeated as work => values

@@ -1,32 +1,25 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import FINE, Column, shares, table
+from course_grader.judging import FINE, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, logarithmic, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import count_text
 
 right = Worked("hours-between-failures")
 BETWEEN = Column(
-    part="between",
-    unit="hours",
-    want=right[0],
+    "between",
+    "hours",
     words=lambda f, d, n, s: (
         f"{count_text(f, 'failure')} in {count_text(d, 'day')} on {count_text(n, 'GPU')}, scaled to {s:,}"
     ),
     rel=FINE,
 )
 CHANCE = Column(
-    part="chance",
-    unit="probability",
-    want=right[1],
+    "chance",
+    "probability",
     words=lambda h, m: f"{count_text(h, 'hour')} with a failure every {count_text(m, 'hour')}",
     rel=FINE,
 )
 
 
-def _log_cases(params: Params, rng: random.Random) -> list[Case]:
+def _log_cases(params: Params, rng: Random) -> list[Case]:
     failures, days, gpus, size, hours = (params[name] for name in ("failures", "days", "gpus", "size", "hours"))
     logs = draw_rows(rng, 6, (3, 40, 112, 700), (7, 30.5, 54, 90), (384, 992, 2048, 16384), (1, 100, 3000, 100_000))
     logs += each_changed((40, 31.5, 992, 3000), (44, 54, 1024, 2000))
@@ -49,7 +42,7 @@ def _log_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(between=(0.25, 0.25), chance=(0.25, 0.25)),
     cases=_log_cases,
-    verdicts=table(BETWEEN, CHANCE),
+    verdicts=table(BETWEEN, CHANCE, right=right),
     why="""Rates add up: each GPU fails at the same rate, so twice the GPUs fail twice as often. Nothing fails in t
 hours with probability e^(−t/M). The expected number of failures, t/M, is close to the chance of one only while it is
 small.""",
@@ -57,23 +50,15 @@ small.""",
     "hours / hours between them.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def hours_between(failures: float, days: float, gpus: float, size: float) -> float:
     """Mean hours between failures of a job on `size` GPUs."""
-    ### BEGIN SOLUTION
     return days * 24 * gpus / failures / size
-    ### END SOLUTION
 
 
 def chance(hours: float, between: float) -> float:
     """The probability of at least one failure in a run of `hours` hours."""
-    ### BEGIN SOLUTION
     return 1 - math.exp(-hours / between)
-    ### END SOLUTION
-
 # %% right: by rates
 # ~ days * 24 * gpus / failures / size ==> 1 / (failures / (days * 24.0 * gpus) * size)
 # ~ 1 - math.exp(-hours / between) ==> -math.expm1(-hours / between)

@@ -1,11 +1,7 @@
-import random
 from functools import cache
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, Column, shares, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, logarithmic, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import count_text
 
 right = Worked("how-many-spares")
@@ -17,8 +13,8 @@ def _fewest(servers: int, mtbf: float, repair: float, chance: float) -> int:
 
 
 SPARES = Column(
-    part="spares",
-    unit="nodes",
+    "spares",
+    "nodes",
     want=_fewest,
     words=lambda n, m, r, c: (
         f"{count_text(n, 'node')}, {count_text(m, 'hour')} to a failure, {r:g} of repair, waiting at most {100 * c:g} %"
@@ -27,7 +23,7 @@ SPARES = Column(
 )
 
 
-def _spare_cases(params: Params, rng: random.Random) -> list[Case]:
+def _spare_cases(params: Params, rng: Random) -> list[Case]:
     shown_row = tuple(params[name] for name in ("servers", "mtbf", "repair", "chance"))
     usual = draw_rows(rng, 6, (16, 50, 128, 300), logarithmic(400, 3000), logarithmic(10, 60), (0.05, 0.01, 0.001))
     usual += draw_rows(rng, 1, (16, 24, 30), (20.0,), (10.0,), (0.05,))  # binomial and Poisson differ widely
@@ -63,13 +59,9 @@ under repair.""",
     pytorch="`torchrun --nnodes=MIN:MAX` lets a job begin with fewer nodes, so it need not wait for the last spare.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def spares(servers: int, mtbf: float, repair: float, chance: float) -> int:
     """The fewest spare nodes for which the job waits with a probability of at most `chance`."""
-    ### BEGIN SOLUTION
     down = repair / (mtbf + repair)
     extra = 0
     while True:
@@ -78,12 +70,9 @@ def spares(servers: int, mtbf: float, repair: float, chance: float) -> int:
         if 1 - runs <= chance + 1e-12:
             return extra
         extra += 1
-    ### END SOLUTION
-
 # %% right: term by term
-# ~ math.comb(n, k) * down**k * (1 - down) ** (n - k)
-# ~~ ==> math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(down or 1) + (n - k) *
-# ~~ math.log1p(-down))
+# ~ comb(n, k) * down**k * (1 - down) ** (n - k) ==> exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k +
+# ~~ 1) + k * math.log(down or 1) + (n - k) * math.log1p(-down))
 # %% wrong: mean => values
 # > these are the nodes under repair on average; half of the time there are more.
 # ~ extra = 0 ==> return math.ceil(servers * down)
@@ -106,8 +95,7 @@ def spares(servers: int, mtbf: float, repair: float, chance: float) -> int:
 # %% wrong: the share of repair over operation => values -
 # ~ (mtbf + repair) ==> mtbf / 2
 # %% wrong: no repair is not foreseen => generality raised
-# ~ math.comb(n, k) * down**k * (1 - down) ** (n - k)
-# ~~ ==> math.comb(n, k) * math.exp(k * math.log(down) + (n - k) * math.log1p(-down))
+# ~ down**k * (1 - down) ** (n - k) ==> math.exp(k * math.log(down) + (n - k) * math.log1p(-down))
 # %% wrong: at most a hundred => generality ~
 # ~ <= chance + 1e-12: ==> <= chance + 1e-12 or extra == 100:
 '''

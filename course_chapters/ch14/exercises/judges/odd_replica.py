@@ -1,21 +1,17 @@
-import random
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle, ranks
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, Wrong, describe, oracle, ranks
 from course_grader.judging.cases import hidden, shown, under
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome
 
 right = Worked("odd-replica")
 
 
 def _bit(x: Tensor, at: int) -> None:
-    """Flips the lowest bit of a number."""
     x.view(-1).view(torch.uint8)[at * x.element_size()] ^= 1
 
 
@@ -30,11 +26,10 @@ def _apart(x: Tensor, at: int) -> None:
 
 
 def _sign(x: Tensor, at: int) -> None:
-    """Of the zeros that `_zeros` puts there."""
     x[at] = -x[at]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["ranks"]
 
     def given(who: str, change: Callable[[Tensor, int], None] = _bit, x: Tensor | None = None) -> ranks.PerRank:
@@ -95,18 +90,10 @@ JUDGING = Judging(
     pytorch="`torch.hash_tensor` gives such a digest on the device; `all_gather` of one number per rank does the rest.",
 )
 
-ANSWERS = r'''import hashlib
-from collections import Counter
-
-import torch
-
-from course_lib.operate import faults
-
-
+ANSWERS = r'''from course_lib.operate import faults
 # %% right: worked
 def odd_replicas(comm, gradient):
     """The ranks that differ from more than half of all; every rank if there is no majority; None if all are equal."""
-    ### BEGIN SOLUTION
     bits = gradient.reshape(-1).view(torch.uint8)
     digest = hashlib.sha256(bits.numpy().tobytes()).digest()[:8]
     mine = torch.tensor(list(digest), dtype=torch.uint8)
@@ -119,8 +106,6 @@ def odd_replicas(comm, gradient):
     if 2 * count <= comm.size:
         return list(range(comm.size))
     return [rank for rank, each in enumerate(digests) if each != usual]
-    ### END SOLUTION
-
 # %% right: a message to every rank
 # -     comm.all_gather(everyone, mine)
 # +     works = [comm.isend(mine, rank) for rank in range(comm.size) if rank != comm.rank]

@@ -19,26 +19,16 @@ JUDGING = prediction(
 Shorter saves and shorter restarts both help; a longer time between failures helps most.""",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def lost_interval() -> tuple[float, float]:
     """Percent of the time that you believe is lost: (low, high), high at most 4 × low."""
-    ### BEGIN SOLUTION
     asked = params("predict-goodput")
     between = asked.hours * 3600
     lost = 100 * (2 * math.sqrt(asked.save / (2 * between)) + asked.restart * 60 / between)
     return lost / 1.5, lost * 1.5
-    ### END SOLUTION
-
 # %% right: a guess
 def lost_interval():
     return [5, 20]
-
-
 # %% wrong: one number => values not-a-pair
 # ~ lost / 1.5, lost * 1.5 ==> lost
 # %% wrong: it commits to nothing => values too-wide

@@ -1,15 +1,12 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, hidden, oracle, shown
 
 right = Worked("repair-resume")
 
 
-def _loop_cases(params: Params, rng: random.Random) -> list[Case]:
+def _loop_cases(params: Params, rng: Random) -> list[Case]:
     every = params["every"]
 
     def run(
@@ -70,7 +67,6 @@ loop still runs to its end.""",
 ANSWERS = r'''# %% right: worked
 def train(job, steps: int) -> None:
     """Trains to update number `steps`, from the checkpoint if there is one."""
-    ### BEGIN SOLUTION
     checkpoint = job.load() or {"step": 0, "weights": []}
     step, job.weights = checkpoint["step"], checkpoint["weights"]
     drawn, order = 0, []
@@ -82,8 +78,6 @@ def train(job, steps: int) -> None:
         job.update(order[place], step)
         if step % job.every == 0:
             job.save({"step": step, "weights": job.weights})
-    ### END SOLUTION
-
 # %% right: all orders first
 # -     drawn, order = 0, []
 # +     stream = [batch for _ in range(-(-steps // job.batches)) for batch in job.shuffled()]

@@ -1,17 +1,13 @@
-import random
 from typing import Any
 
 import torch
 
-from course_grader.judging import Fault, Judging, Params, Worked, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, hidden, oracle, shown
 
 right = Worked("snapshot-and-restore")
 
 
 def _same(got: Any, want: Any) -> bool:
-    """Whether two runs are equal bit by bit."""
     if isinstance(want, torch.Tensor):
         return isinstance(got, torch.Tensor) and got.dtype == want.dtype and torch.equal(got, want)
     if isinstance(want, (list, tuple)):
@@ -19,7 +15,7 @@ def _same(got: Any, want: Any) -> bool:
     return type(got) is type(want) and got == want
 
 
-def _resume_cases(params: Params, rng: random.Random) -> list[Case]:
+def _resume_cases(params: Params, rng: Random) -> list[Case]:
     def run(make: Any, name: str, share: str, *args: int) -> Case:
         return make(name, share, rng.randrange(1000), *args)
 
@@ -63,14 +59,9 @@ first; the copy is what stops the training.""",
 )
 
 ANSWERS = r'''import copy
-
-import torch
-
-
 # %% right: worked
 def snapshot(trainer) -> dict:
     """All of the training's state, so that `torch.save` can write it later."""
-    ### BEGIN SOLUTION
     state = {
         "model": trainer.model.state_dict(),
         "optimizer": trainer.optimizer.state_dict(),
@@ -82,12 +73,10 @@ def snapshot(trainer) -> dict:
         "scale": trainer.scale,
     }
     return copy.deepcopy(state)  # the training goes on before this is written
-    ### END SOLUTION
 
 
 def restore(trainer, saved: dict) -> None:
     """Puts a state that was saved into another trainer."""
-    ### BEGIN SOLUTION
     trainer.model.load_state_dict(saved["model"])
     trainer.optimizer.load_state_dict(saved["optimizer"])
     trainer.schedule.load_state_dict(saved["schedule"])
@@ -95,8 +84,6 @@ def restore(trainer, saved: dict) -> None:
     torch.set_rng_state(saved["dropout"])
     trainer.order, trainer.position = saved["data"]
     trainer.average, trainer.scale = saved["average"], saved["scale"]
-    ### END SOLUTION
-
 # %% right: in a list, the average copied in place
 # ~ return copy.deepcopy(state)  # the training goes on before this is written
 # ~~ ==> return [copy.deepcopy(each) for each in state.values()]

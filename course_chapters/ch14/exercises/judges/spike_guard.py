@@ -1,15 +1,12 @@
 import math
-import random
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, hidden, oracle, shown
 
 right = Worked("spike-guard")
 
 
-def _guard_cases(params: Params, rng: random.Random) -> list[Case]:
+def _guard_cases(params: Params, rng: Random) -> list[Case]:
     def noisy(count: int, *spikes: int) -> list[float]:
         return [3.0 + rng.randrange(-8, 9) / 64 + (6.0 if at in spikes else 0.0) for at in range(count)]
 
@@ -72,13 +69,8 @@ they went back and left out the batches around the spike.""",
     "stops at NaN.",
 )
 
-ANSWERS = r'''import math
-from collections import deque
-from statistics import fmean, median, median_high, median_low
-
-from course_lib import params
-
-
+ANSWERS = r'''from collections import deque
+from statistics import fmean
 # %% right: worked
 rule = params("spike-guard").rule  # leave as is: the limit is a "ratio" to the median, or a "deviation" from it
 
@@ -106,19 +98,16 @@ class SpikeGuard:
         self.row = (self.row + 1) % self.patience
         return "skip" if self.row else "rollback"
         ### END SOLUTION
-
 # %% right: with a list, counting down
 # -         self.kept, self.factor, self.patience, self.row = deque(maxlen=window), factor, patience, 0
 # +         self.kept, self.window, self.factor = [], window, factor
 # +         self.left = self.patience = patience
-# ~ if len(self.kept) == self.kept.maxlen: ==> if len(self.kept) == self.window:
+# ~ kept.maxlen ==> window
 # -             self.kept.append(loss)
 # -             self.row = 0
 # +             self.kept, self.left = [*self.kept, loss][-self.window :], self.patience
-# -         self.row = (self.row + 1) % self.patience
-# -         return "skip" if self.row else "rollback"
-# +         self.left = self.left - 1 or self.patience
-# +         return "skip" if self.left < self.patience else "rollback"
+# ~ row = (self.row + 1) % ==> left = self.left - 1 or
+# ~ row else ==> left < self.patience else
 # %% wrong: other rule => values
 # > the limit is computed in another way: a loss is a spike if it is above {{means}}.
 # ~ rule == "ratio" ==> rule != "ratio"
@@ -150,10 +139,8 @@ class SpikeGuard:
 # +         self.history = [*getattr(self, "history", []), loss]
 # %% wrong: not reset => values
 # > after a rollback the count of spikes begins again.
-# -         self.row = (self.row + 1) % self.patience
-# -         return "skip" if self.row else "rollback"
-# +         self.row += 1
-# +         return "skip" if self.row < self.patience else "rollback"
+# ~ = (self.row + 1) % self.patience ==> += 1
+# ~ row else ==> row < self.patience else
 # %% wrong: not in a row => values
 # > a loss that is no spike sets the count back to zero.
 # -             self.row = 0
@@ -178,8 +165,7 @@ class SpikeGuard:
 # ~ if len(self.kept) == self.kept.maxlen: ==> if self.kept:
 # %% wrong: nan not counted => generality
 # > NaN and infinity are spikes: they count as well.
-# ~ (self.row + 1) % self.patience
-# ~~ ==> (self.row + 1) % self.patience if math.isfinite(loss) else self.row or -self.patience
+# ~ % self.patience ==> % self.patience if math.isfinite(loss) else self.row or -self.patience
 # %% wrong: all guards share one count => values other-word
 # ~ self.patience, self.row = ==> self.patience, SpikeGuard.row =
 # ~ self.row = 0 ==> SpikeGuard.row = 0

@@ -16,7 +16,6 @@ the three models took {(184_320 + 368_640 + 1_720_320) / 1e6:.2f} million hours.
 ANSWERS = r'''# %% right: worked
 def audit_runs() -> dict[str, tuple[float, str, str]]:
     """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
-    ### BEGIN SOLUTION
     return {
         "nanogpt-104-mfu": (104 * 312 / 989.5, "wrong", "another chip's peak"),
         "fms-24-mfu": (9600 * 0.05 / 989.5 * 100, "wrong", "sparse peak"),
@@ -28,8 +27,6 @@ def audit_runs() -> dict[str, tuple[float, str, str]]:
         "llama2-gpu-hours": ((184_320 + 368_640 + 1_720_320) / 1e6, "wrong", "counts what is not asked"),
         "deepseek-dollars": (2.788 * 2, "right", "as printed"),
     }
-    ### END SOLUTION
-
 # %% right: three digits, a list, and words with capitals
 # ~ (104 * 312 / 989.5, "wrong", "another chip's peak") ==> [32.8, "Wrong", "Another chip's peak"]
 # ~ (1.4e12 / (380 * 2048) / 86_400, "right", "as printed") ==> (20.8, "Right", "As printed")

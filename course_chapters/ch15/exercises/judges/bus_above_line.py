@@ -1,14 +1,9 @@
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch15.exercises.bus_above_line import CAUSES
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, generality, shown, table
 from course_grader.judging.diagnoses import Diagnosis
-from course_grader.judging.per_row import Column, table
-from course_grader.judging.random_inputs import generality
-from course_grader.records import Case
 from course_lib.cluster.collectives import bus_bandwidth
 from course_lib.estimate import facts
 from course_lib.estimate.facts import collectives as measured
@@ -23,7 +18,7 @@ def by_rule(report: Report) -> float:
     return bus_bandwidth(report["collective"], report["nbytes"], report["seconds"], report["ranks"])
 
 
-def report(why: str, rng: random.Random, line: float) -> Report:
+def report(why: str, rng: Random, line: float) -> Report:
     """A report with this cause; the wire itself stays below its line."""
     ringless = why in ("factor twice", "no ring")
     collective = "all_reduce" if ringless else rng.choice(("all_reduce", "all_gather", "reduce_scatter"))
@@ -42,13 +37,13 @@ def report(why: str, rng: random.Random, line: float) -> Report:
     return made | {"printed": by_rule(made) * slip.get(why, 1) * rng.uniform(0.997, 1.003)}
 
 
-def below(why: str, rng: random.Random, line: float) -> Report:
+def below(why: str, rng: Random, line: float) -> Report:
     """A report with this cause on a wire so fast that even the printed number is below its line."""
     made = report(why, rng, line)
     return made | {"line": max(line, made["printed"]) * rng.uniform(1.2, 3)}
 
 
-def both(rng: random.Random, line: float) -> Report:
+def both(rng: Random, line: float) -> Report:
     """A report in which two things make the printed number larger, one of them by far more."""
     made = report(FINE, rng, line) | {"collective": "all_reduce", "ranks": 8}
     wires, width = rng.choice(((8, 1), (2, 1), (4, 2)))  # against the width's 4 or 2, and the ring's 1.75
@@ -70,7 +65,7 @@ def published() -> Report:
     return made | {"printed": float(one.bus_bandwidth), "seconds": seconds, "waited_seconds": seconds}
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     example = [published(), *(report(why, rng, params["line"]) for why in CAUSES)]
     unseen = [report(why, rng, rng.choice((12.5e9, 25e9, 50e9, 200e9, 450e9))) for why in CAUSES for _ in range(6)]
     unseen += [below(why, rng, rng.choice((25e9, 450e9))) for why in CAUSES] + [both(rng, 50e9) for _ in range(8)]
@@ -94,15 +89,13 @@ LOOK: Mapping[str, str] = {
     "several wires": "How many wires carry it?",
     FINE: "The definition gives what is printed, and one wire carries less than its line.",
 }
-CAUSE = Diagnosis(
-    part="cause", choices=tuple(CAUSES), want=lambda report: right(report)[0], words=_words, fine=FINE, look=LOOK
-)
-RATE = Column(part="rate", unit="bytes/s", want=lambda report: right(report)[1], words=_words)
+CAUSE = Diagnosis("cause", tuple(CAUSES), words=_words, fine=FINE, look=LOOK)
+RATE = Column("rate", "bytes/s", words=_words)
 
 JUDGING = Judging(
     shares={"values:cause": 0.25, "values:rate": 0.25, "generality:cause": 0.25, "generality:rate": 0.25},
     cases=_cases,
-    verdicts=table((CAUSE, RATE)),
+    verdicts=table((CAUSE, RATE), right=right),
     why=f"""Bus bandwidth is defined so that a ring on a flat network shows the speed of its links. Where a switch does
 the sums, or a tree joins two servers, each wire carries the tensor once: {published()["printed"] / 1e9:.0f} GB/s on
 eight H200 are {published()["printed"] * 8 / 14 / 1e9:.0f} on each link. The other causes are unit, direction, width,
@@ -113,7 +106,6 @@ wires and clock; each is a factor that you can divide out.""",
 ANSWERS = r'''# %% right: worked
 def explain(report: dict) -> tuple[str, float]:
     """(the cause, bytes/s that one wire really carries in one direction)."""
-    ### BEGIN SOLUTION
     n, nbytes = report["ranks"], report["nbytes"]
     ring = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}[report["collective"]] * (n - 1) / n
     by_rule = ring * nbytes / report["seconds"]
@@ -130,8 +122,6 @@ def explain(report: dict) -> tuple[str, float]:
         "as it says": 1.1,
     }
     return max(shares, key=shares.get), rate
-    ### END SOLUTION
-
 # %% right: other thresholds, and the printer's errors by their sizes
 #       rate = sent / report["waited_seconds"] / report["wires"]
 # +     over = report["printed"] / by_rule

@@ -1,13 +1,10 @@
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 
 from course_chapters.ch15.exercises.work import traces
-from course_grader.judging import Judging, Params, Worked, verdict
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown, verdict
 from course_grader.judging.per_row import Breakdown, rows_fault
 from course_grader.judging.random_inputs import draw_rows, generality
-from course_grader.records import Case, Outcome, Verdict
 
 Kernel = tuple[str, int, float, float]
 Row = tuple[Sequence[Kernel], float, float]  # kernels, begin and end of the step
@@ -15,7 +12,7 @@ C, T, H = "compute", "communication", "copy"
 MADE = ((C, (7, 9), 5), (C, (7, 9), 5), (T, (13, 21), 14), (H, (2,), 5), (T, (13, 21), 14))  # kind, streams, longest
 
 
-def made(rng: random.Random, count: int, wall: float = 10.0) -> list[Kernel]:
+def made(rng: Random, count: int, wall: float = 10.0) -> list[Kernel]:
     """Kernels of a step: short ones that compute on two streams, longer ones that communicate on two others, copies."""
     kernels: list[Kernel] = []
     for place in range(count):
@@ -26,7 +23,7 @@ def made(rng: random.Random, count: int, wall: float = 10.0) -> list[Kernel]:
     return kernels
 
 
-def whole(rng: random.Random, count: int) -> list[Kernel]:
+def whole(rng: Random, count: int) -> list[Kernel]:
     """Kernels that begin and end at half seconds, so that many touch, nest and coincide; some without length."""
     rows = draw_rows(rng, count, (C, T, T, H), range(3), [half / 2 for half in range(20)], (0, 0.5, 1, 1, 4))
     return [(kind, stream, start, start + length) for kind, stream, start, length in rows]
@@ -55,7 +52,7 @@ def recorded_steps() -> list[Row]:
     return rows
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     example = [(HIDDEN_ONCE, 0.0, 10.0), (NESTED, 0.0, 10.0), *recorded_steps()]
     ends = [(HIDDEN_ONCE, params["begin"], params["end"]), (NESTED, 4.5, 8.75)]
     other = [(made(rng, 20), 0.0, 10.0), (whole(rng, 12), 0.0, 12.0)]
@@ -72,8 +69,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 TIMES = Breakdown(
-    part="steps",
-    unit="seconds",
+    "steps",
+    "seconds",
     want=Worked("exposed-seconds"),
     words=lambda kernels, begin, end: f"{len(kernels)} kernels between {begin:g} s and {end:g} s",
 )
@@ -99,17 +96,13 @@ mistakes idle time, for instance behind a slow data loader, for communication.""
 contain `nccl`. `course_runs.tracing` reads them, and `course_lib.cluster.intervals` adds them up.""",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 talks = {"communication", "copy"} if params("exposed-seconds").copies == "talk" else {"communication"}  # leave as is
 
 
 def step_times(kernels: list[tuple], begin: float, end: float) -> dict[str, float]:
     """Seconds of a step from `begin` to `end`: {"compute", "exposed", "hidden", "idle"}."""
 
-    ### BEGIN SOLUTION
     def busy(kinds: set[str]) -> float:
         """Seconds in which at least one kernel of these kinds runs."""
         total, done = 0.0, begin
@@ -126,8 +119,6 @@ def step_times(kernels: list[tuple], begin: float, end: float) -> dict[str, floa
         "hidden": compute + talk - either,
         "idle": end - begin - either,
     }
-    ### END SOLUTION
-
 # %% right: every moment against every kernel  from: worked
 def step_times(kernels, begin, end):
     edges = sorted({begin, end, *[min(max(t, begin), end) for one in kernels for t in one[2:]]})
@@ -140,16 +131,14 @@ def step_times(kernels, begin, end):
     return found
 # %% wrong: the public form => values public-form unless copies=neither
 # > this solves the public form of the exercise: copies count as communication here.
-# ~ talks = {"communication", "copy"} if params("exposed-seconds").copies == "talk" else {"communication"}
-# ~~ ==> talks = {"communication"}
+# ~ , "copy"} if params("exposed-seconds").copies == "talk" else {"communication" ==>
 # %% wrong: copies count as communication => values other-form unless copies=talk
 # > leave copies out here.
 # ~ talks = {"communication", "copy"} if params("exposed-seconds").copies == "talk" else {"communication"}
 # ~~ ==> talks = {"communication", "copy"}
 # %% wrong: copies compute => values
 # > a copy does not compute.
-# ~ busy({"compute"}), busy(talks), busy({"compute", *talks})
-# ~~ ==> busy({"compute", "copy"}), busy(talks - {"copy"}), busy({"compute", "copy", *talks})
+# ~ }), busy(talks), busy({"compute" ==> , "copy"}), busy(talks - {"copy"}), busy({"compute", "copy"
 # %% wrong: wall time less computing => values
 # > an idle GPU does not communicate.
 #       compute, talk, either = busy({"compute"}), busy(talks), busy({"compute", *talks})
@@ -199,8 +188,7 @@ def step_times(kernels, begin, end):
 # ~ if stop > start: ==> if stop > begin and start < end:
 # %% wrong: unsorted => values
 # > kernels were taken in the order of the list; they come in any order.
-# ~ sorted((s, e) for kind, _, s, e in kernels if kind in kinds):
-# ~~ ==> ((s, e) for kind, _, s, e in kernels if kind in kinds):
+# ~ sorted ==>
 # %% wrong: hidden twice => values
 # > hidden communication was subtracted twice from the whole.
 # ~ "idle": end - begin - either ==> "idle": end - begin - compute - talk
@@ -214,8 +202,7 @@ def step_times(kernels, begin, end):
 #       compute, talk, either = busy({"compute"}), busy(talks), busy({"compute", *talks})
 # +     begin, end, compute, talk, either = (1e3 * each for each in (begin, end, compute, talk, either))
 # %% wrong: nothing to cover => generality raised
-# ~ busy({"compute"}), busy(talks)
-# ~~ ==> busy({"compute"}) + 0 * min(s for kind, _, s, _ in kernels if kind == "compute"), busy(talks)
+# ~ ), busy(talks ==> ) + 0 * min(s for kind, _, s, _ in kernels if kind == "compute"), busy(talks
 # %% wrong: the dictionary lacks a part => values missing-part
 # -         "idle": end - begin - either,
 '''

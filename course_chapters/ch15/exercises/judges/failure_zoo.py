@@ -1,15 +1,11 @@
-import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import Any
 
 from course_chapters.ch15.exercises.failure_zoo import ZOO_WORDS
-from course_grader.judging import Fault, Judging, Params, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import WHOLE, Case, Fault, Judging, Params, Random, Wrong, describe, hidden, judged, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
-from course_grader.judging.mistakes import WHOLE, Wrong
-from course_grader.records import Case
 
 TORCH, OLD = "2.13.0", "2.4.0"
 FAILED, SIGKILL, SIGTERM = 3, -9, -15
@@ -27,7 +23,7 @@ AT_WORK = tuple(("all_reduce", own) for own in ("data", "compute", "checkpoint")
 class Scene:
     """A run with one fault: notes and ends, and the step of the fault."""
 
-    def __init__(self, rng: random.Random, ranks: int, steps: int, victim: int) -> None:
+    def __init__(self, rng: Random, ranks: int, steps: int, victim: int) -> None:
         self.rng, self.steps = rng, steps
         self.at = rng.randrange(3, steps - 4)
         first, sums = rng.randrange(4000, 30_000), self.sums(steps)
@@ -135,7 +131,7 @@ PLAYS: Mapping[str, tuple[str, *tuple[Callable[..., None], ...]]] = {  # the kin
 }
 
 
-def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) -> tuple[Any, ...]:
+def scene(what: str, rng: Random, ranks: int, steps: int, victim: int) -> tuple[Any, ...]:
     """Notes and ends of such a run, in some order, and what happened in it: kind, rank and step."""
     made, (kind, *plays) = Scene(rng, ranks, steps, victim), PLAYS[what]
     for play in plays:
@@ -150,7 +146,7 @@ def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) ->
     return made.notes, made.exits, (kind, None, None) if kind == "none" else (kind, victim, made.at)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     ranks, steps, drawn = params["ranks"], params["steps"], []
     words = ("killed", "hung", "none", "flipped")
     example = [scene(what, rng, ranks, steps, rng.randrange(1, ranks)) for what in words]
@@ -197,15 +193,10 @@ healthy run: versions before it, checksums and times during it.""",
 `TORCH_DISTRIBUTED_DEBUG=DETAIL`.""",
 )
 
-ANSWERS = r'''from collections import Counter
-from statistics import median
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def what_happened(notes: list[dict], exits: list[tuple[float, int, int]]) -> tuple[str, int | None, int | None]:
     """(kind, rank, first step) of a failure; ("none", None, None) where there is none."""
 
-    ### BEGIN SOLUTION
     def odd(values):  # (the one that differs from most, or None)
         usual = Counter(values).most_common(1)[0][0]
         return next((rank for rank, value in enumerate(values) if value != usual), None)
@@ -230,8 +221,6 @@ def what_happened(notes: list[dict], exits: list[tuple[float, int, int]]) -> tup
         if all(slow[-3:]):
             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
     return "none", None, None
-    ### END SOLUTION
-
 # %% right: silence first, and slow steps counted from the end
 #           return "version", rank, 0
 # +     ends = {pid: (seen, code) for seen, pid, code in exits}

@@ -1,16 +1,11 @@
-import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, generality, hidden, shown
 from course_grader.judging.per_row import Breakdown, one_verdict, table
-from course_grader.judging.random_inputs import generality
-from course_grader.records import Case
 
 PEAK = Breakdown(
-    part="peak",
-    unit="bytes",
-    want=Worked("fsdp-peak-gap"),
+    "peak",
+    "bytes",
     words=lambda j: f"{len(j['units'])} units, {j['ranks']} ranks, width {j['width']}, reshard={j['reshard']}",
 )
 MIXED: dict[str, Any] = {
@@ -23,7 +18,7 @@ MIXED: dict[str, Any] = {
 MIXED |= {"activations": [8.5e6, 6.1e6, 9.25e6, 7.1e6], "work": [1e6, 3e6, 30e6, 2e6]}
 
 
-def job(rng: random.Random, **wish: Any) -> tuple[dict[str, Any]]:
+def job(rng: Random, **wish: Any) -> tuple[dict[str, Any]]:
     """A job whose units differ; some have many activations, and some nearly none."""
     count = rng.randrange(2, 9)
     units, much = [rng.randrange(10, 400) * 100_000 for _ in range(count)], rng.choice((1e-3, 1, 4))
@@ -33,7 +28,7 @@ def job(rng: random.Random, **wish: Any) -> tuple[dict[str, Any]]:
     return ({**made, "work": [round(unit * rng.uniform(0, 2)) for unit in units], **wish},)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     both = (True, False)
     other, drawn = [job(rng, width=2, reshard=reshard) for reshard in both], [job(rng) for _ in range(25)]
     changes: list[Any] = [{}, {"reshard": False}, {"ranks": 1}, {"rest": 10**6}, {"width": 4}]
@@ -60,7 +55,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:recorded": 0.4, "values:mixed": 0.2, "generality:jobs": 0.4},
     cases=_cases,
-    verdicts=one_verdict(table(PEAK)),
+    verdicts=one_verdict(table(PEAK, right=Worked("fsdp-peak-gap"))),
     why="""A peak is one moment, and the parts are not largest at the same one. Where activations dominate, the peak is
 the beginning of the backward pass, when no gradients exist; where state dominates, it is the end. However many ranks
 share state and gradients, two units, one whole gradient and a unit's work space remain.""",
@@ -71,7 +66,6 @@ shows what was there; `fully_shard(..., reshard_after_forward=False)` keeps unit
 ANSWERS = r'''# %% right: worked
 def fsdp_peak(job: dict) -> dict[str, float]:
     """Bytes of one rank at the fullest moment of the backward pass, by part."""
-    ### BEGIN SOLUTION
     units, ranks, width = job["units"], job["ranks"], job["width"]
 
     def during(u: int) -> dict[str, float]:
@@ -87,8 +81,6 @@ def fsdp_peak(job: dict) -> dict[str, float]:
         }
 
     return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-    ### END SOLUTION
-
 # %% right: from the last unit back
 # ~ (4 + 8) * (sum(units) + job["rest"]) / ranks ==> (4 / ranks + 8 / ranks) * (sum(units) + job["rest"])
 # ~ sum(units[first : u + 1]) + job["rest"]

@@ -1,15 +1,12 @@
 import math
-import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from course_chapters.ch15.exercises.held_out_message import CARD, RATIOS
 from course_grader.exercises.values import is_number, times
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged, near
+from course_grader.judging import FINE, Fault, Judging, Params, Random, Worked, Wrong, describe, first, judged, near
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.per_row import FINE
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import bytes_text
 from course_runs.reading import recorded
@@ -26,8 +23,7 @@ right = Worked("held-out-message")
 KINDS = ("one regime", "a quicker way for large messages", "more ceremony from some size on", "slower beyond the cache")
 
 
-def link_of(kind: str, alpha: float, beta: float, rng: random.Random) -> Link:
-    """A link of this kind."""
+def link_of(kind: str, alpha: float, beta: float, rng: Random) -> Link:
     edge = SMALLEST * STEP ** (rng.choice((5, 6)) - 0.5)
     later, more = 1.0, 0.0  # from the edge on: how many times as fast, and by how much later each message begins
     if kind == "one regime":
@@ -47,7 +43,7 @@ def link_of(kind: str, alpha: float, beta: float, rng: random.Random) -> Link:
     return seconds, edge
 
 
-def sweep(seconds: Callable[[float], float], rng: random.Random, skip: int | None = None) -> Sweep:
+def sweep(seconds: Callable[[float], float], rng: Random, skip: int | None = None) -> Sweep:
     """Rows of a link, perhaps without one size: a slow first repeat, some disturbed ones, the rest off by a few per
     cent."""
     rows = []
@@ -71,7 +67,7 @@ def _off(value: float, true: float) -> bool:
     return not true / (1 + CLOSE) <= value <= true * (1 + CLOSE)
 
 
-def asked(kind: str, alpha: float, beta: float, rng: random.Random, skip: int | None, reach: float) -> Asked:
+def asked(kind: str, alpha: float, beta: float, rng: Random, skip: int | None, reach: float) -> Asked:
     """A sweep and a size left out of it, or beyond it, that our own fit can solve.
 
     The mean of disturbed repeats is wrong there, and for a small message one line through raw seconds too.
@@ -90,7 +86,7 @@ def asked(kind: str, alpha: float, beta: float, rng: random.Random, skip: int | 
             return rows, nbytes, true
 
 
-def _table(alpha: float, beta: float, rng: random.Random, reach: float) -> list[Asked]:
+def _table(alpha: float, beta: float, rng: Random, reach: float) -> list[Asked]:
     """Rows for each kind of link: a small size left out, one in the middle, one near the end, and one far beyond."""
     return [asked(kind, alpha, beta, rng, skip, reach) for kind in KINDS for skip in (2, 4, 8, None)]
 
@@ -99,7 +95,7 @@ def _given(made: Sequence[Asked]) -> dict[str, Any]:
     return {"args": (0, [(rows, nbytes) for rows, nbytes, _ in made]), "secret": [true for *_, true in made]}
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     alpha, beta, reach = params["alpha"], params["beta"], params["reach"]
     made = _table(alpha, beta, rng, reach)
     whole = [(sweep(link_of(kind, alpha, beta, rng)[0], rng),) for kind in KINDS]
@@ -185,15 +181,9 @@ disturbed repeats. A ratio that stays far from 1 is a finding: there the line do
 protocols at such a border (`NCCL_PROTO`).""",
 )
 
-ANSWERS = r'''import statistics
-
-import numpy as np
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def predict_seconds(rows: list[dict], nbytes: float) -> float:
     """Seconds of a message of a size that is not among `rows`."""
-    ### BEGIN SOLUTION
     points = sorted((row["nbytes"], statistics.median(row["seconds"])) for row in rows)
     n, t = np.array(points).T
 
@@ -206,19 +196,15 @@ def predict_seconds(rows: list[dict], nbytes: float) -> float:
     part = slice(0, cut) if nbytes < (n[cut - 1] * n[cut]) ** 0.5 else slice(cut, None)
     (alpha, per_byte), _ = line(part)
     return alpha + per_byte * nbytes
-    ### END SOLUTION
 
 
 def held_out(rows: list[dict]) -> dict[int, float]:
     """For every size: seconds predicted from all other sizes, over seconds measured."""
-    ### BEGIN SOLUTION
     return {
         row["nbytes"]: predict_seconds([other for other in rows if other is not row], row["nbytes"])
         / statistics.median(row["seconds"])
         for row in rows
     }
-    ### END SOLUTION
-
 # %% right: one line unless two are far better
 #       part = slice(0, cut) if nbytes < (n[cut - 1] * n[cut]) ** 0.5 else slice(cut, None)
 # +     if line(slice(0, None))[1] < 4 * line(slice(0, cut))[1] + 4 * line(slice(cut, None))[1]:
@@ -277,7 +263,6 @@ def predict_seconds(rows, nbytes):
 # -         for row in rows
 # +         for row in rows[1:]
 # %% wrong: the second function is not written => protocol not-answered
-# -     return {
+#       """For every size: seconds predicted from all other sizes, over seconds measured."""
 # +     raise NotImplementedError
-# +     return {
 '''

@@ -180,13 +180,9 @@ steps that do not add up to the wall clock, describe the clock and not the machi
     "`course_runs.evidence_checks` ask the same questions of a log.",
 )
 
-ANSWERS = r'''import statistics
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def honest_mfu(run: dict) -> tuple[float, float, float] | str:
     """(MFU, its low end, its high end) as fractions; or why there is none, in one of the words above."""
-    ### BEGIN SOLUTION
     steps = {}
     for row in run["rows"]:
         steps[row["step"]] = max(row["seconds"], steps.get(row["step"], 0.0))  # all wait for the slowest rank
@@ -204,8 +200,6 @@ def honest_mfu(run: dict) -> tuple[float, float, float] | str:
     peak = run["ranks"] * run["dense_flops"][run["dtype"]]
     found = tuple(work / seconds / peak for seconds in (statistics.median(timed), timed[9 * n // 10], timed[n // 10]))
     return "above the roof" if found[0] > 1.02 else found
-    ### END SOLUTION
-
 # %% right: clocks in an array
 #       timed = sorted(seconds for step, seconds in steps.items() if step >= run["warm_up"])
 # +     import numpy as np
@@ -242,19 +236,15 @@ def honest_mfu(run: dict) -> tuple[float, float, float] | str:
 # ~ (statistics.median(timed), timed[9 ==> (min(timed), timed[9
 # %% wrong: all rows => values
 # > this is the median of all ranks' rows; first find one number for each step.
-# ~ (statistics.median(timed), timed[9
-# ~~ ==> (statistics.median(row["seconds"] for row in run["rows"] if row["step"] >= run["warm_up"]), timed[9
+# ~ (timed), ==> (row["seconds"] for row in run["rows"] if row["step"] >= run["warm_up"]),
 # %% wrong: first rank => values
 # > another rank was still working.
-# ~ (statistics.median(timed), timed[9
-# ~~ ==> (statistics.median(row["seconds"] for row in run["rows"] if row["rank"] == 0 and row["step"] >=
-# ~~ run["warm_up"]), timed[9
+# ~ (timed), ==> (row["seconds"] for row in run["rows"] if row["rank"] == 0 and row["step"] >= run["warm_up"]),
 # %% wrong: mean rank => values
 # > a step lasts until its slowest rank has finished.
 #       work = run["model_flops_per_token"] * run["tokens_per_step"]
 # +     of = lambda step: statistics.fmean(row["seconds"] for row in run["rows"] if row["step"] == step)
-# ~ (statistics.median(timed), timed[9
-# ~~ ==> (statistics.median(of(step) for step in steps if step >= run["warm_up"]), timed[9
+# ~ (timed), ==> (of(step) for step in steps if step >= run["warm_up"]),
 # %% wrong: fastest rank => values  from: mean rank
 # > this is the first rank to finish; others were still working.
 # ~ statistics.fmean(row ==> min(row

@@ -1,11 +1,7 @@
-import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, generality, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, Series, one_verdict, table
-from course_grader.judging.random_inputs import generality
-from course_grader.records import Case
 from course_lib.estimate.units import bytes_text
 
 SCHEDULES = ("gpipe", "1f1b")
@@ -13,29 +9,27 @@ right = Worked("pipeline-peaks")
 
 
 PEAKS = Series(
-    part="peaks",
-    want=right[0],
+    "peaks",
     rel=FINE,
     words=lambda job, schedule, count: f"{schedule}, {len(job['state'])} stages, {count} micro-batches",
     each="stage",
 )
 MOST = Column(
-    part="most",
-    unit="micro-batches",
-    want=right[1],
+    "most",
+    "micro-batches",
     rel=EXACT,
     words=lambda job, schedule, memory: f"{schedule}, {len(job['state'])} stages, {bytes_text(memory)} each",
     none="1F1B holds no more micro-batches than there are stages; if that many fit, any number does: return None",
 )
 
 
-def pipeline(rng: random.Random, stages: int) -> dict[str, Any]:
+def pipeline(rng: Random, stages: int) -> dict[str, Any]:
     sizes = {"state": (10_000, 90_000), "kept": (500, 9000), "boundary": (50, 900), "work": (0, 4000)}  # kB
     counts = {name: stages - (name == "boundary") for name in sizes}
     return {name: [rng.randrange(*ends) * 1000 for _ in range(counts[name])] for name, ends in sizes.items()}
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def fullest(*row: Any) -> float:
         return max(right[0](*row))
 
@@ -46,7 +40,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         one, schedule = pipeline(rng, rng.randrange(2, 7)), rng.choice(SCHEDULES)
         return one, schedule, fullest(one, schedule, rng.choice((1, 2, 3, 4, 5, 98))) + rng.choice((0, 0, -1, 100_000))
 
-    own, count, odd = params["job"], params["micro_batches"], pipeline(random.Random(3), 4)
+    own, count, odd = params["job"], params["micro_batches"], pipeline(Random(3), 4)
     small, full = fullest(own, "1f1b", 1), fullest(own, "gpipe", count)
     limits = [(own, "gpipe", full), (own, "1f1b", full), (own, "gpipe", small), (own, "1f1b", 0.5 * small)]
     different = [(odd, schedule, each) for schedule in SCHEDULES for each in (2, 8)]
@@ -65,7 +59,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:peaks": 0.45, "values:most": 0.2, "generality:pipelines": 0.2, "generality:limits": 0.15},
     cases=_cases,
-    verdicts=one_verdict(table(PEAKS, MOST)),
+    verdicts=one_verdict(table(PEAKS, MOST, right=right)),
     why="""A schedule decides how many micro-batches wait between forward and backward: all of them on every stage under
 GPipe; under 1F1B as many as there are stages from this one to the end. So 1F1B's memory stops growing with the number
 of micro-batches, and its first stage is the fullest.""",
@@ -76,29 +70,24 @@ micro-batch's outputs and received tensors until its backward.""",
 ANSWERS = r'''# %% right: worked
 def stage_peaks(job: dict, schedule: str, micro_batches: int) -> list[float]:
     """Bytes at the fullest moment of each stage, first stage first; schedule "gpipe" or "1f1b"."""
-    ### BEGIN SOLUTION
     stages, peaks = len(job["state"]), []
     for s in range(stages):
         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
         crosses = job["boundary"][s] if s < stages - 1 else 0  # sent once per micro-batch; and one gradient comes back
         peaks.append(job["state"][s] + held * (job["kept"][s] + crosses) + crosses + job["work"][s])
     return peaks
-    ### END SOLUTION
 
 
 def most_micro_batches(job: dict, schedule: str, memory: float) -> int | None:
     """The most micro-batches with which every stage fits into `memory` bytes; 0 if not even one fits, None without a
     limit."""
 
-    ### BEGIN SOLUTION
     def fits(count: int) -> bool:
         return max(stage_peaks(job, schedule, count)) <= memory
 
     if schedule == "1f1b" and fits(len(job["state"])):
         return None  # more than the stages changes nothing
     return next((count for count in range(99) if not fits(count + 1)), 99)
-    ### END SOLUTION
-
 # %% right: solved for the number  from: worked
 def most_micro_batches(job, schedule, memory):
     out = [*job["boundary"], 0]

@@ -24,19 +24,13 @@ measured to predicted says how much remains to be explained.""",
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts a step's FLOPs; `torch.utils.benchmark.Timer` times it.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def step_interval() -> tuple[float, float]:
     """An interval for the seconds of a step of the recorded run: (low, high), with high at most 4 × low."""
-    ### BEGIN SOLUTION
     asked = params("predict-real-step")
     arithmetic = 6 * asked.params * asked.tokens / asked.ranks / asked.flops
     guess = 2 * arithmetic + asked.calls * asked.alpha  # a real step reaches at most half of the matmul's rate
     return guess, 4 * guess
-    ### END SOLUTION
-
 # %% right: far off, and committed
 # ~ guess, 4 * guess ==> [10, 40]
 # %% wrong: too wide => values too-wide

@@ -1,15 +1,11 @@
 import copy
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from course_chapters.ch15.exercises.preflight_verdict import CARD, LINES, RUNS, WORDS, limits_of
-from course_grader.judging import Fault, Judging, Params, Worked, first, verdict
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.per_row import Word
-from course_grader.judging.random_inputs import generality
+from course_grader.judging import Fault, Judging, Params, Random, Word, Worked, Wrong, first, generality, verdict
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 
@@ -24,7 +20,7 @@ Row = tuple[Machine, int, Limits]  # the machine, GPUs of a tensor-parallel grou
 right = Worked("preflight-verdict")
 
 
-def sound(rng: random.Random, limits: Limits, ranks: int = 8, links: str = "NV18") -> Machine:
+def sound(rng: Random, limits: Limits, ranks: int = 8, links: str = "NV18") -> Machine:
     """A machine without a fault: its GPUs are idle or busy, and as fast as such GPUs are."""
     sheet = facts.device("H100 SXM")
     printed, busy = float(sheet.bandwidth), rng.random() < 0.5
@@ -42,14 +38,14 @@ def sound(rng: random.Random, limits: Limits, ranks: int = 8, links: str = "NV18
     return machine | all_reduce(machine, limits, rng, 1.2, 1.5)
 
 
-def all_reduce(machine: Machine, limits: Limits, rng: random.Random, low: float, high: float) -> Machine:
+def all_reduce(machine: Machine, limits: Limits, rng: Random, low: float, high: float) -> Machine:
     """An all-reduce at a share of the bandwidth that is just healthy."""
     ranks, nbytes = len(machine["topology"]), rng.choice((2**28, 2**30, 2**32))
     bus = machine["printed_link"] * limits["all-reduce"][0] * rng.uniform(low, high)
     return {"all_reduce": {"nbytes": nbytes, "seconds": 2 * (ranks - 1) / ranks * nbytes / bus}}
 
 
-def _cut(machine: Machine, tp: int, rng: random.Random, inside: bool) -> Machine:
+def _cut(machine: Machine, tp: int, rng: Random, inside: bool) -> Machine:
     """One pair of a group, or all pairs across groups, without NVLink; not neighbors where others exist."""
     word, links = rng.choice(("SYS", "NODE", "PHB", "PXB", "PIX")), copy.deepcopy(machine["topology"])
     pairs = [(a, b) for a in range(len(links)) for b in range(a) if (a // tp == b // tp) == inside]
@@ -59,8 +55,7 @@ def _cut(machine: Machine, tp: int, rng: random.Random, inside: bool) -> Machine
     return {"topology": links}
 
 
-def faults(machine: Machine, tp: int, limits: Limits, rng: random.Random) -> dict[str, Machine]:
-    """What changes with each fault."""
+def faults(machine: Machine, tp: int, limits: Limits, rng: Random) -> dict[str, Machine]:
     place = rng.randrange(len(machine["topology"]))
 
     def one(key: str, value: Any) -> Machine:
@@ -94,18 +89,17 @@ def faults(machine: Machine, tp: int, limits: Limits, rng: random.Random) -> dic
 
 
 SHOWN: Limits = CARD.params["limits"]
-FAULTS = tuple(faults(sound(random.Random(0), SHOWN), 2, SHOWN, random.Random(0)))
+FAULTS = tuple(faults(sound(Random(0), SHOWN), 2, SHOWN, Random(0)))
 
 
-def machine(names: Sequence[str], rng: random.Random, tp: int, limits: Limits, ranks: int = 8) -> Row:
-    """A machine with these faults."""
+def machine(names: Sequence[str], rng: Random, tp: int, limits: Limits, ranks: int = 8) -> Row:
     made = sound(rng, limits, ranks)
     for name in names:
         made |= faults(made, tp, limits, rng)[name]
     return made, tp, limits
 
 
-def _one_by_one(limits: Limits, rng: random.Random) -> list[Row]:
+def _one_by_one(limits: Limits, rng: Random) -> list[Row]:
     """Every version that may differ, every reason of a clock, other NVLinks, values on both sides of their limits and
     at them."""
     changes: list[Machine] = []
@@ -121,12 +115,12 @@ def _one_by_one(limits: Limits, rng: random.Random) -> list[Row]:
     return [(each, 2, limits) for each in (*made, sound(rng, limits, links="NV12"), sound(rng, limits, links="NV6"))]
 
 
-def _limits(rng: random.Random) -> Limits:
+def _limits(rng: Random) -> Limits:
     limits = limits_of(rng.choice((0.5, 0.55, 0.6)), rng.choice((0.45, 0.5, 0.6)), 2e9, 8192)
     return limits | {"shared memory": (2e9, 1e8), "open files": (8192, 1024)}
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     tp, limits = params["tp"], params["limits"]
     shown = [machine(names, rng, tp, limits) for names in ((), *[(name,) for name in FAULTS])]
     unseen = []
@@ -175,8 +169,8 @@ def _seen(line: str, want: Mapping[str, str], machine: Machine, tp: int, limits:
 def _fault(case: Case, line: str, rows: Sequence[Any], said: Sequence[Any]) -> Fault | None:
     """What is wrong with one line of all rows, each with the right verdicts in front."""
     column = Word(
-        part=line,
-        choices=tuple(RUNS.values()) if line == "run" else WORDS,
+        line,
+        tuple(RUNS.values()) if line == "run" else WORDS,
         want=lambda want, *_: want[line],
         words=lambda *row: _seen(line, *row),
     )
@@ -206,17 +200,13 @@ measured is not good news: it is degraded until somebody measures it.""",
 `all_reduce_perf`, and DCGM's `dcgmi diag -r 2`. `./course run tour` begins with the same questions.""",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 SLOWED = 0x8 | 0x20 | 0x40 | 0x80  # by the hardware, by heat (driver, hardware), by the power brake
 
 
 def preflight(machine: dict, tp: int, limits: dict) -> tuple[dict[str, str], str]:
     """({line: "healthy", "degraded" or "refuse"}, "go", "with care" or "no-go")."""
 
-    ### BEGIN SOLUTION
     def against(name, value):
         sound, least = limits[name]
         return "degraded" if value is None or least <= value < sound else "healthy" if value >= sound else "refuse"
@@ -236,8 +226,6 @@ def preflight(machine: dict, tp: int, limits: dict) -> tuple[dict[str, str], str
     }
     worst = next((word for word in ("refuse", "degraded") if word in lines.values()), "healthy")
     return lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst]
-    ### END SOLUTION
-
 # %% right: penalties in numbers, the words at the end
 # ~ return "degraded" if value is None or least <= value < sound else "healthy" if value >= sound else "refuse"
 # ~~ ==> return ("healthy", "degraded", "refuse")[1 if value is None else sum(value < limit for limit in limits[name])]

@@ -1,15 +1,12 @@
 import math
-import random
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from course_chapters.ch15.exercises.judges import trainings
 from course_chapters.ch15.exercises.judges.trainings import RESUMED, SEEDS, TRACES, shipped
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, hidden, judged, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.random_inputs import generality
 from course_grader.records import Case, Outcome, Verdict
 
@@ -36,7 +33,7 @@ def _one_norm(trace: Trace, place: int, norm: float) -> Trace:
     return trace | {"norms": [norm if step == place else each for step, each in enumerate(trace["norms"])]}
 
 
-def moved_traces(kept: Callable[[str], Trace], rng: random.Random) -> list[tuple[Trace, str]]:
+def moved_traces(kept: Callable[[str], Trace], rng: Random) -> list[tuple[Trace, str]]:
     """Traces made of shipped ones: two faults at once, and norms close to the limit of a word."""
     sound, bad, wrong = kept("sound"), kept("bad batch"), kept(rng.choice(("twice a step", "warm-up again")))
     norms = sound["norms"]
@@ -96,7 +93,7 @@ def trace_of(fault: str, seed: int) -> Trace:
     return shipped()["traces"][f"{fault}/{seed}"] | known
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     pool, others = params["pool"], [seed for seed in SEEDS if seed != params["pool"]]
 
     def rates(seed: int, faults: Sequence[str]) -> list[tuple[list[float], list[float]]]:
@@ -147,22 +144,15 @@ smallest to the limit.""",
     "checkpoint, next to the optimizer's.",
 )
 
-ANSWERS = r'''import math
-from statistics import median
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def first_wrong(rates: list[float], planned: list[float]) -> int | None:
     """The first step whose learning rate is not the planned one; None if all are."""
-    ### BEGIN SOLUTION
     pairs = enumerate(zip(rates, planned, strict=True))
     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-    ### END SOLUTION
 
 
 def cause(trace: dict) -> str:
     """What happened to this training, in one of the words above."""
-    ### BEGIN SOLUTION
     rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
     at, last = first_wrong(rates, planned), len(rates) - 1
     if at is not None:
@@ -182,8 +172,6 @@ def cause(trace: dict) -> str:
     if max(norms) > 5 * median(norms):
         return "bad batch"
     return "always clipped" if min(norms) > limit else "sound"
-    ### END SOLUTION
-
 # %% right: norms by other ratios
 # ~ not math.isclose(had, meant, rel_tol=1e-6) ==> abs(had - meant) > 1e-6 * abs(meant)
 # ~ max(norms) < 1e-3 * limit ==> all(norm < limit / 1000 for norm in norms)

@@ -1,23 +1,20 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from course_chapters.ch15.exercises.probes import VISIT
-from course_grader.judging import Fault, Judging, Params, Worked, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, first, judged
 from course_grader.judging.cases import hidden, ranks_text, shown, under
-from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import STREAM, UNKIND, PerRank, moved_early, secret, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes, same
 from course_grader.judging.traffic import Meter, off_the_ring, ready_made, sent_again, too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.cluster import Topology
 
 right = Worked("ring-that-hangs")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, size, in_order = coin_of(rng), params["numbers"], "four ranks, each pair's operations in the order of issue"
 
     def blocks(n: int, *shape: int, dtype: torch.dtype = torch.float32) -> PerRank:
@@ -87,14 +84,10 @@ too few: the second hop receives into the caller's own block.""",
 `torch.distributed.tensor.experimental.context_parallel` rotates keys and values in this way.""",
 )
 
-ANSWERS = r'''import torch
-from course_lib.cluster import P2POp
-
-
+ANSWERS = r'''from course_lib.cluster import P2POp
 # %% right: worked
 def ring_pass(comm, block, visit):
     """The sum of visit(block, owner) over all ranks' blocks. Budget: N − 1 blocks sent, hidden behind the visits."""
-    ### BEGIN SOLUTION
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     total = 0
     for hop in range(comm.size):
@@ -107,8 +100,6 @@ def ring_pass(comm, block, visit):
             work.wait()
         block = coming
     return total
-    ### END SOLUTION
-
 # %% right: even ranks issue their send first, odd ones their receive
 # -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
 # +             halves = [(comm.isend, block, after), (comm.irecv, coming, before)]

@@ -1,14 +1,12 @@
 import copy
 import math
-import random
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from course_grader.exercises.values import quoted
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, verdict
-from course_grader.judging.cases import hidden
+from course_grader.judging import Fault, Judging, Params, Random, Worked, describe, first, hidden, verdict
 from course_grader.records import Case, Outcome, Verdict
 from course_runs import evidence
 from course_runs.reading import recorded
@@ -72,7 +70,6 @@ def _sources(page: str, want: str, runs: Runs) -> Fault | None:
 
 
 def _resolves(claim: Claim, changed: Set[str], runs: Runs) -> Fault | None:
-    """What is wrong with the sources, the unit or the value of a claim."""
     lead = quoted(claim.text)
     values: list[float] = []
     for source in claim.fields:
@@ -163,7 +160,7 @@ def made_up(name: str, step: float, said: float | None, memory: float, layout: s
     return evidence.sealed(content | {"notes": [name]})
 
 
-def _drawn(rng: random.Random, **ratios: float | None) -> dict[str, Any]:
+def _drawn(rng: Random, **ratios: float | None) -> dict[str, Any]:
     """Files of these names, each with this ratio of measured and predicted seconds, or one drawn."""
     found = {}
     for name, ratio in ratios.items():
@@ -173,7 +170,7 @@ def _drawn(rng: random.Random, **ratios: float | None) -> dict[str, Any]:
     return found
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     shown = {f"cpu4/{name}": recorded(f"cpu4/{name}") for name in params["shown"].split(", ")}
     other = {f"cpu2/{name}": recorded(f"cpu2/{name}") for name in ("fsdp", "tp", "ddp")}
     changed = _drawn(rng, monday=None, tuesday=None, wednesday=None)
@@ -212,15 +209,10 @@ symmetric in its logarithm: half is as far from one as double.""",
     "the course's files and their gates.",
 )
 
-ANSWERS = r'''import math
-
-from course_runs import evidence
-
-
+ANSWERS = r'''from course_runs import evidence
 # %% right: worked
 def report(runs: dict[str, dict]) -> str:
     """A page of Markdown about some runs, with a source for every number."""
-    ### BEGIN SOLUTION
     lines, ratios = ["# Predicted and measured", ""], {}
     for name, run in runs.items():
         if evidence.digest(run) != run["sha256"]:
@@ -237,8 +229,6 @@ def report(runs: dict[str, dict]) -> str:
     if ratios:
         lines += ["", f"Worst predicted: `{max(ratios, key=lambda name: abs(math.log(ratios[name])))}`"]
     return "\n".join(lines)
-    ### END SOLUTION
-
 # %% right: other units, ratios in per cent, in a table
 # ~ "# Predicted and measured", ""
 # ~~ ==> "# Runs", "| run | step | memory | predicted | measured / predicted |", "|---|---|---|---|---|"

@@ -3,8 +3,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, is_number, near, oracle, times
-from course_grader.judging.cases import shown
+from course_grader.judging import Fault, Judging, Params, Worked, describe, first, is_number, near, oracle, shown, times
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.per_row import Column, rows_fault
 from course_grader.judging.random_inputs import generality, plain
@@ -44,7 +43,6 @@ def made(kind: str, growth: str, rng: random.Random, cost: float = 1.0) -> Rows:
 
 
 def series(key: str) -> Rows:
-    """A published series of measurements."""
     return [
         {"ranks": one.ranks, "batch_tokens": one.batch_tokens, "tokens_per_s": float(one.tokens_per_s)}
         for one in scaling.series(key)
@@ -88,8 +86,8 @@ def _words(rows: Rows, *ranks: int) -> str:
 
 
 EFFICIENCY = Column(
-    part="efficiency",
-    unit="(a fraction of one)",
+    "efficiency",
+    "(a fraction of one)",
     want=right[1],
     words=_words,
     rel=WITHIN,
@@ -136,21 +134,13 @@ residuals say how far to trust the law; an efficiency beyond the last row is a p
     pytorch="torchtitan logs tokens/s of each GPU (`tps`) and MFU; fit a series over `--nproc-per-node` and nodes.",
 )
 
-ANSWERS = r'''import math
-
-import numpy as np
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 growth = params("scaling-fit").growth  # leave as is: the weak law: "doublings" or "servers"
 
 
 def fit_scaling(rows: list[dict]) -> tuple:
     """("strong", fixed, work, worst) or ("weak", first, growth, worst), all but the worst residual in seconds; or
     ("mixed",)."""
-    ### BEGIN SOLUTION
     n = np.array([row["ranks"] for row in rows])
     batch = np.array([row["batch_tokens"] for row in rows])
     t = batch / n / np.array([row["tokens_per_s"] for row in rows])  # seconds of a step
@@ -161,13 +151,11 @@ def fit_scaling(rows: list[dict]) -> tuple:
     table = np.stack([1 / t, x / t], 1)  # each error is relative to its own time
     constants, *_ = np.linalg.lstsq(table, np.ones(len(t)))
     return kind, *map(float, constants), np.abs(table @ constants - 1).max()
-    ### END SOLUTION
 
 
 def efficiency(rows: list[dict], ranks: int) -> float | None:
     """Tokens/s of one GPU among `ranks` over those of one among the fewest measured, both by the fit; None without a
     fit."""
-    ### BEGIN SOLUTION
     kind, *constants = fit_scaling(rows)
     if kind == "mixed":
         return None
@@ -177,8 +165,6 @@ def efficiency(rows: list[dict], ranks: int) -> float | None:
         return (first + second / fewest) * fewest / ((first + second / ranks) * ranks)
     more = math.log2(ranks / fewest) if growth == "doublings" else (ranks - fewest) / 8
     return first / (first + second * more)
-    ### END SOLUTION
-
 # %% right: a weighted line, and lists
 # ~ constants, *_ = np.linalg.lstsq(table, np.ones(len(t))) ==> constants = np.polyfit(x, t, 1, w=1 / t)[::-1]
 # ~ return kind, *map(float, constants), np.abs(table @ constants - 1).max()
@@ -208,8 +194,7 @@ def efficiency(rows: list[dict], ranks: int) -> float | None:
 # ~ np.log2 ==> np.log
 # %% wrong: the first number for one GPU => values from-one-gpu
 # > the first constant belongs to the fewest GPUs measured, not to one.
-# ~ np.log2(n / n.min()) if growth == "doublings" else (n - n.min()) / 8
-# ~~ ==> np.log2(n) if growth == "doublings" else (n - 1) / 8
+# ~ n / n.min()) if growth == "doublings" else (n - n.min() ==> n) if growth == "doublings" else (n - 1
 # %% wrong: constants exchanged => values turned-round
 # > the two constants are exchanged.
 # ~ (float, constants) ==> (float, constants[::-1])
@@ -242,17 +227,15 @@ def efficiency(rows: list[dict], ranks: int) -> float | None:
 # %% wrong: everything is strong => values not-weak
 # ~ "strong" if np.ptp(batch) == 0 else "weak" if np.ptp(batch / n) == 0 else "mixed" ==> "strong"
 # %% wrong: the ends tell the experiment => generality not-mixed
-#       t = batch / n / np.array([row["tokens_per_s"] for row in rows])  # seconds of a step
+# -     kind = "strong" if np.ptp(batch) == 0 else "weak" if np.ptp(batch / n) == 0 else "mixed"
 # +     ends = [n.argmin(), n.argmax()]
-# ~ np.ptp(batch) == 0 else "weak" if np.ptp(batch / n)
-# ~~ ==> np.ptp(batch[ends]) == 0 else "weak" if np.ptp((batch / n)[ends])
+# +     kind = "strong" if np.ptp(batch[ends]) == 0 else "weak" if np.ptp((batch / n)[ends]) == 0 else "mixed"
 # %% wrong: the word alone => values wrong-shape
 # ~ return kind, *map(float, constants), np.abs(table @ constants - 1).max() ==> return kind
 # %% wrong: how much faster all are => values speed-up
 # > this is the speed of all GPUs together; return that of one.
-# ~ return (first + second / fewest) * fewest / ((first + second / ranks) * ranks)
-# ~~ ==> return (first + second / fewest) / (first + second / ranks)
-# ~ return first / (first + second * more) ==> return first / (first + second * more) * ranks / fewest
+# ~ ) * fewest / ((first + second / ranks) * ==> ) / (first + second /
+# ~ (first + second * more) ==> (first + second * more) * ranks / fewest
 # %% wrong: the fewest over the many => values upside-down
 # > this is the fewest over the many.
 # ~ return (first + second / fewest) * fewest / ((first + second / ranks) * ranks)

@@ -6,11 +6,8 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch15.exercises.shifted_labels import LABEL_WORDS
-from course_grader.judging import Fault, Judging, Params, Worked, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Fault, Judging, Params, Worked, Wrong, first, generality, hidden, judged, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.random_inputs import generality
 from course_grader.judging.tensors import tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 
@@ -122,29 +119,21 @@ counts unless a document ends between its two tokens. A model trained without th
 labels themselves: give them `labels = input_ids`.""",
 )
 
-ANSWERS = r'''import torch
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 marks = params("shifted-labels").marks  # leave as is: whether the mark "ends" or "begins" each document
 
 
 def labeled(stream, length, mark):
     """(inputs, targets, counts), each (rows, length): the tokens read, the next tokens, and whether each target
     counts."""
-    ### BEGIN SOLUTION
     rows = (len(stream) - 1) // length
     inputs = stream[: rows * length].view(rows, length)
     targets = stream[1 : rows * length + 1].view(rows, length)
     return inputs, targets, (inputs if marks == "ends" else targets) != mark
-    ### END SOLUTION
 
 
 def label_fault(inputs, targets, counts, mark) -> str:
     """What is wrong with a batch, in one of the words above; "fine" if nothing is."""
-    ### BEGIN SOLUTION
     if not inputs.shape == targets.shape == counts.shape:
         return "shape"
     for word, by in (("not shifted", 0), ("shifted twice", 2)):
@@ -156,8 +145,6 @@ def label_fault(inputs, targets, counts, mark) -> str:
     if (counts & ~right).any():
         return "crosses documents"
     return "hides labels" if (right & ~counts).any() else "fine"
-    ### END SOLUTION
-
 # %% right: tensors made of lists, faults token by token
 # ~ stream[: rows * length].view(rows, length)
 # ~~ ==> torch.tensor([stream.tolist()[at : at + length] for at in range(0, rows * length, length)])
@@ -180,8 +167,7 @@ def label_fault(inputs, targets, counts, mark) -> str:
 # ~ stream[1 : rows * length + 1] ==> stream[2 : rows * length + 2]
 # %% wrong: the mark is hidden on the other side => values mark-hidden
 # > at the border of two documents the wrong pair is left out. Which pair crosses the border?
-# ~ return inputs, targets, (inputs if marks == "ends" else targets)
-# ~~ ==> return inputs, targets, (targets if marks == "ends" else inputs)
+# ~ , (inputs if marks == "ends" else targets) ==> , (targets if marks == "ends" else inputs)
 # %% wrong: everything counts => values crosses-documents
 # > a target in another document counts.
 # ~ targets, (inputs if marks == "ends" else targets) != mark ==> targets, torch.ones_like(inputs, dtype=torch.bool)
@@ -209,8 +195,7 @@ def label_fault(inputs, targets, counts, mark) -> str:
 # ~ (len(stream) - 1) // length ==> (len(stream) - 2) // length
 # %% wrong: counts are numbers => values not-bool
 # > return bool.
-# ~ targets, (inputs if marks == "ends" else targets) != mark
-# ~~ ==> targets, ((inputs if marks == "ends" else targets) != mark).float()
+# ~ , (inputs if marks == "ends" else targets) != mark ==> , ((inputs if marks == "ends" else targets) != mark).float()
 # %% wrong: the mark is token 1 => generality ~
 # ~ targets, (inputs if marks == "ends" else targets) != mark ==> targets, (inputs if marks == "ends" else targets) != 1
 # %% wrong: only the shift is looked at => values unnoticed

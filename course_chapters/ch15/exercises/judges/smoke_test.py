@@ -1,15 +1,12 @@
 import copy
 import math
-import random
 from collections.abc import Mapping
 from statistics import fmean, variance
 from typing import Any
 
 from course_chapters.ch15.exercises.judges.trainings import SEEDS, SMOKE, shipped
-from course_grader.judging import Judging, Params, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, hidden, judged, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
-from course_grader.records import Case, Outcome, Verdict
 
 LOOK: Mapping[str, str] = {
     "sound": "It is repeatable, all of it moves, and fresh text improves, though not below the floor.",
@@ -29,7 +26,7 @@ def _last_bit(run: Training, name: str, key: Any) -> list[Training]:
     return [run, again]
 
 
-def moved_programs(kept: Mapping[str, list[Training]], rng: random.Random, floor: float) -> list[tuple[Any, str]]:
+def moved_programs(kept: Mapping[str, list[Training]], rng: Random, floor: float) -> list[tuple[Any, str]]:
     """Two faults at once, and numbers close to the limit of a word; `kept` has the shipped runs by fault."""
     faults = ("sound", "leak", "frozen block", "explodes", "one batch")
     sound, leak, frozen, explodes, noted = (kept[fault][0] for fault in faults)
@@ -82,7 +79,7 @@ def programs_at_limits(run: Training) -> list[tuple[Any, str]]:
     return [([run | {"before": before, "after": low, "losses": losses}], word) for before, losses, word in made]
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     pool, others = params["pool"], [seed for seed in SEEDS if seed != params["pool"]]
     kept, floors = shipped()["smoke"], shipped()["floors"]
 
@@ -122,14 +119,10 @@ moved, and a second run compared bit by bit.""",
 seeds are per process: call `torch.manual_seed` on every rank.""",
 )
 
-ANSWERS = r'''import math
-from statistics import mean, pvariance, variance
-
-
+ANSWERS = r'''from statistics import mean, pvariance, variance
 # %% right: worked
 def smoke(run, floor: float) -> str:
     """Whether a training is sound, or what is wrong with it, in one of the words above. Budget: two runs."""
-    ### BEGIN SOLUTION
     first, again = run(), run()
     losses, before, after = first["losses"], mean(first["before"]), mean(first["after"])
     if not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]:
@@ -144,8 +137,6 @@ def smoke(run, floor: float) -> str:
     if before - after <= noise:
         return "memorizes" if losses[-1] < losses[0] / 2 else "learns nothing"
     return "sound"
-    ### END SOLUTION
-
 # %% right: repeats are compared as text, other comparisons
 # ~ not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]
 # ~~ ==> any(not -math.inf < x <= 2 * losses[0] for x in losses)

@@ -1,11 +1,7 @@
-import random
 from typing import Any
 
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, generality, shown
 from course_grader.judging.per_row import FINE, Breakdown, Column, one_verdict, table
-from course_grader.judging.random_inputs import draw_rows, generality
-from course_grader.records import Case
 
 PRICES, INCREMENTS = (0.5, 2.0, 3.75), (1, 5, 15, 60)
 ORDER = (lambda rng: rng.randrange(2, 400) / 2, (1, 2, 8, 16), PRICES, INCREMENTS, (0, 1, 2.5, 7, 40))
@@ -20,9 +16,8 @@ LEDGER = Breakdown(
     ),
 )
 STOP = Column(
-    part="stop",
-    unit="minutes",
-    want=right[1],
+    "stop",
+    "minutes",
     words="${:g}, {} GPUs at ${:g}, billed by {:g} min, {:g} min to stop".format,
     rel=FINE,
     none="even an order at minute 0 comes too late; return None",
@@ -33,7 +28,7 @@ def _stages(*rows: tuple[str, float, float, str]) -> list[dict[str, Any]]:
     return [dict(zip(("name", "start", "end", "state"), row, strict=True)) for row in rows]
 
 
-def _session(rng: random.Random) -> tuple[Any, ...]:
+def _session(rng: Random) -> tuple[Any, ...]:
     """Stages in half minutes, some of which failed, with gaps before, between and after them; stopped in one or
     later."""
     now, rows = rng.randrange(1, 12) / 2, []
@@ -51,7 +46,7 @@ def _off_whole(row: tuple[Any, ...]) -> bool:
     return 0.05 < budget / (gpus * price / 60 * increment) % 1 < 0.95
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     bill = params["gpus"], params["price"], params["increment"]
     day = ("matmul", 4.0, 7.0, "done"), ("links", 7.5, 11.5, "failed"), ("fsdp", 12.0, 22.0, "done")
     own = [(_stages(*day, ("pp", 23.0, 31.0, "done")), stop, *bill) for stop in (37.0, 27.0, 60.0)]
@@ -72,7 +67,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:ledger": 0.4, "values:stop": 0.2, "generality:sessions": 0.2, "generality:budgets": 0.2},
     cases=_cases,
-    verdicts=one_verdict(table(LEDGER, STOP)),
+    verdicts=one_verdict(table(LEDGER, STOP, right=right)),
     why="""The meter runs from the first minute to the last, not from the first kernel to the last. Setup, gaps and
 failed stages cost as much as training. An increment is billed in full once it has begun, so order the stop early enough
 that the machine is gone before the next one begins.""",
@@ -80,13 +75,9 @@ that the machine is gone before the next one begins.""",
 rented: set the provider's auto-stop before you start.""",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def ledger(stages: list[dict], stop: float, gpus: int, price: float, increment: float) -> dict[str, float]:
     """Dollars of a session of `stop` minutes: {"useful", "failed", "idle", "rounding", "total"}."""
-    ### BEGIN SOLUTION
     rate = gpus * price / 60  # dollars per minute, whatever the GPUs do
     billed = math.ceil(stop / increment - 1e-9) * increment
     spent = {"useful": 0.0, "failed": 0.0}
@@ -96,24 +87,19 @@ def ledger(stages: list[dict], stop: float, gpus: int, price: float, increment: 
         spent["useful" if whole else "failed"] += rate * minutes
     total = rate * billed
     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-    ### END SOLUTION
 
 
 def stop_by(budget: float, gpus: int, price: float, increment: float, grace: float) -> float | None:
     """The last minute at which you may order a stop that takes `grace` minutes; None if the budget is too small."""
-    ### BEGIN SOLUTION
     blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
     last = blocks * increment - grace
     return last if blocks and last >= 0 else None
-    ### END SOLUTION
-
 # %% right: idle minutes by gaps, rounding by the remainder
-# ~ {"useful": 0.0, "failed": 0.0}
-# ~~ ==> {"useful": 0.0, "failed": 0.0, "idle": rate * stop, "rounding": rate * (-stop % increment)}
+# ~ "failed": 0.0 ==> "failed": 0.0, "idle": rate * stop, "rounding": rate * (-stop % increment)
 #           spent["useful" if whole else "failed"] += rate * minutes
 # +         spent["idle"] -= rate * minutes
-# ~ {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-# ~~ ==> {**spent, "total": sum(spent.values())}
+# ~ "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total ==> "total":
+# ~~ sum(spent.values())
 # %% right: a bill in cents, blocks counted one by one
 # ~ return {**spent ==> found = {**spent
 # +     return {name: round(dollars, 2) for name, dollars in found.items()}
@@ -138,8 +124,7 @@ def stop_by(budget: float, gpus: int, price: float, increment: float, grace: flo
 # +     spent["failed"] = 0.0
 # %% wrong: only gaps between stages are idle => values gaps-only
 # > the minutes before the first stage and after the last one are idle too.
-# ~ rate * stop - sum(spent.values())
-# ~~ ==> rate * sum(b["start"] - a["end"] for a, b in zip(stages, stages[1:]) if b["start"] <= stop)
+# ~ stop - sum(spent.values()) ==> sum(b["start"] - a["end"] for a, b in zip(stages, stages[1:]) if b["start"] <= stop)
 # %% wrong: everything but useful minutes is idle => values everything
 # > this is everything that was not useful.
 # ~ rate * stop - sum(spent.values()) ==> total - spent["useful"]

@@ -96,7 +96,6 @@ def train(fault: str, seed: int, repeat: int = 0) -> Training:
     only, scale = draw(follows, coin, 1).expand(BATCH, -1), 2e-7 if fault == "vanishes" else 1.0
 
     def mean_loss(rows: Tensor) -> Tensor:
-        """As the program computes it."""
         inputs, targets = rows[:, :-1], rows[:, 0 if fault == "leak" else 1 :][:, :LENGTH]
         if fault != "looks ahead":
             return loss(model(inputs), targets)

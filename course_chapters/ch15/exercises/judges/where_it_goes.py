@@ -3,11 +3,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_chapters.ch15.exercises.work import parted
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, draw_rows, generality, plain, shown
 from course_grader.judging.per_row import FINE, Breakdown, Column, Word, one_verdict, table
-from course_grader.judging.random_inputs import draw_rows, generality, plain
-from course_grader.records import Case, Outcome, Verdict
 
 Row = tuple[Any, ...]
 right = Worked("where-it-goes")
@@ -86,16 +83,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 _judge = table(
     Breakdown(
-        part="parts",
-        unit="seconds",
-        want=right[0],
+        "parts",
+        "seconds",
         words=lambda rows, warm_up, every: f"{len(rows)} steps, {warm_up} of warm-up, a checkpoint every {every}",
     ),
-    (
-        Word(part="theory", choices=("sum", "max"), want=lambda *row: right[1](*row)[0], words=TIMED),
-        Column(part="hidden", unit="(a share)", want=lambda *row: right[1](*row)[1], words=TIMED, rel=FINE),
-    ),
-    Column(part="without", unit="tokens/s", want=right[2], words="{1:,} tokens without {2!r}".format, rel=FINE),
+    (Word("theory", ("sum", "max"), words=TIMED), Column("hidden", "(a share)", words=TIMED, rel=FINE)),
+    Column("without", "tokens/s", words="{1:,} tokens without {2!r}".format, rel=FINE),
+    right=right,
 )
 
 
@@ -118,14 +112,10 @@ quarter.""",
 device. The course's own clock is `course_runs.step_breakdown`.""",
 )
 
-ANSWERS = r'''from collections import Counter
-from statistics import fmean, median
-
-
+ANSWERS = r'''from statistics import fmean
 # %% right: worked
 def where_it_goes(rows: list[dict], warm_up: int, every: int) -> dict[str, float]:
     """Seconds per step by part, "checkpoint" and "other" among them; together they are the time per step."""
-    ### BEGIN SOLUTION
     timed = rows[warm_up:]
     names = {name for row in timed for name in row["parts"]} - {"checkpoint"}
     found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in sorted(names)}
@@ -133,12 +123,10 @@ def where_it_goes(rows: list[dict], warm_up: int, every: int) -> dict[str, float
     saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
     found["checkpoint"] = fmean(saved) / every if saved else 0.0
     return found
-    ### END SOLUTION
 
 
 def closer_model(alone: dict[str, float], measured: float) -> tuple[str, float]:
     """("sum" or "max", share of the shorter of the two that was hidden, from 0 to 1)."""
-    ### BEGIN SOLUTION
     compute, talk = alone["compute"], alone["communication"]
     rest = sum(alone.values()) - compute - talk
     both, longer = compute + talk + rest, max(compute, talk) + rest
@@ -146,15 +134,11 @@ def closer_model(alone: dict[str, float], measured: float) -> tuple[str, float]:
     shorter = min(compute, talk)
     hidden = (both - measured) / shorter if shorter else 0.0
     return name, min(max(hidden, 0.0), 1.0)
-    ### END SOLUTION
 
 
 def tokens_without(parts: dict[str, float], tokens: int, name: str) -> float:
     """Tokens per second if the part `name` took no time."""
-    ### BEGIN SOLUTION
     return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-    ### END SOLUTION
-
 # %% right: running totals, a list, and what is over
 # -     found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in sorted(names)}
 # +     totals = sum((Counter(row["parts"]) for row in timed), Counter())

@@ -25,7 +25,6 @@ tokens yields {sum(0.8**count for count in range(5)):.2f} tokens and costs 1.4 s
 ANSWERS = r'''# %% right: worked
 def audit_serving() -> dict[str, tuple[float, str, str]]:
     """(number, "right" or "wrong", cause) of each statement, by id."""
-    ### BEGIN SOLUTION
     token = 2 * 80 * 8 * 128 * 2  # bytes of Llama 3 70B: 8 KV heads of 128 numbers in 80 layers, 16 bits
     kept = sum(0.8**count for count in range(5))  # tokens of a step with four guesses
     right = "right", "as printed"
@@ -39,8 +38,6 @@ def audit_serving() -> dict[str, tuple[float, str, str]]:
         "h100-spot-usd": (2.5 / (50 * 3600) * 1e6, "wrong", "decimal point"),
         "deepseek-day-cost": (226.75 * 8 * 2 * 24, *right),
     }
-    ### END SOLUTION
-
 # %% right: by hand, lists, other letters
 # ~ (2 * 40 * 5120 * 2 / 1e3, *right) ==> [819.2, "Right", "As printed"]
 # ~ (token * 131_072 / 1e9, "wrong", "query heads") ==> [42.9, "wrong", "Query heads"]

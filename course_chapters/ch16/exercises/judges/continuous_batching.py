@@ -1,13 +1,9 @@
-import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from course_chapters.ch16.planned import LIMIT
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart, same
-from course_grader.records import Case
 
 Request = tuple[Any, int, int]
 
@@ -27,7 +23,7 @@ def _states(names: Iterator[int], size: int, chunked: bool) -> Callable[..., Cas
     return lambda make, name, share, *given: make(name, share, "states", [state(*each) for each in given])
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     chunked, s = params["prompts"] == "chunked", rng.choice((3, 4, 5))
     names = iter(rng.sample(range(1000), 400))
     states = _states(names, s, chunked)
@@ -122,16 +118,12 @@ youngest request has lost the least work. Strict order among waiting requests ke
     "recomputation.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 prompts = params("continuous-batching").prompts  # leave as is: may be "chunked", or run only "whole"
 
 
 def plan(running: list[tuple], waiting: list[tuple], budget: int, free: int, size: int) -> tuple[dict, list]:
     """What the next iteration computes, and who loses the pages: ({id: tokens}, [ids])."""
-    ### BEGIN SOLUTION
     run, preempted, left, at = {}, [], list(running), 0
     while at < len(left) and budget:
         name, tokens, cached = left[at]
@@ -151,8 +143,6 @@ def plan(running: list[tuple], waiting: list[tuple], budget: int, free: int, siz
             break
         run[name], budget, free = count, budget - count, free - need
     return run, preempted
-    ### END SOLUTION
-
 # %% right: pages of those who are left  from: worked
 def pages_of(tokens, size):
     return (tokens + size - 1) // size
@@ -178,8 +168,6 @@ def plan(running, waiting, budget, free, size):
             break
         run[name], budget = count, budget - count
     return run, lost
-
-
 # %% wrong: prompts whole => values prompts-whole unless prompts=whole
 # > a prompt may be split over several iterations.
 # ~ prompts == "chunked" ==> not prompts
@@ -188,8 +176,7 @@ def plan(running, waiting, budget, free, size):
 # ~ prompts == "chunked" ==> prompts
 # %% wrong: overtakes => values
 # > a waiting request started although one before it could not: with enough short requests a long one never starts.
-# -             break
-# +             continue
+# ~ break ==> continue
 # %% wrong: the oldest is preempted => values
 # > the oldest of the running requests was preempted; the youngest has lost the least work.
 # ~ left.pop() ==> left.pop(at)
@@ -216,7 +203,6 @@ def plan(running, waiting, budget, free, size):
 # > running requests use up part of the budget.
 # -             run[name], budget, free = count, budget - count, free - need
 # +             run[name], free = count, free - need
-#           at += 1
 # %% wrong: zero tokens are a plan => values runs-too-many
 # ~ while at < len(left) and budget: ==> while at < len(left):
 # %% wrong: a part that fits, in place of being preempted => values wrong-preempted unless prompts=whole

@@ -1,15 +1,10 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, Column, shares, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, plain
-from course_grader.records import Case
 
 right = Worked("kv-cache-bytes")
 
 
-def _byte_cases(params: Params, rng: random.Random) -> list[Case]:
+def _byte_cases(params: Params, rng: Random) -> list[Case]:
     kv = draw_rows(rng, 6, range(4, 90), (32, 48, 64), (1, 2, 4, 8, 16), (64, 96, 128), (2, 1, 0.5), range(100, 9000))
     windows = (12, 24, 36, 48), (2, 3, 4, 6), (1, 4, 8), (64, 128), (2, 1, 0.5), range(3000, 9000), range(128, 2900)
     window = draw_rows(rng, 6, *windows)
@@ -36,28 +31,26 @@ JUDGING = Judging(
     cases=_byte_cases,
     verdicts=table(
         Column(
-            part="grouped",
-            unit="bytes",
-            want=right[0],
+            "grouped",
+            "bytes",
             words=lambda la, q, kv, s, b, t: (
                 f"{la} layers, {kv} of {q} heads with keys, {s} numbers of {b:g} bytes, {t:,} tokens"
             ),
             rel=EXACT,
         ),
         Column(
-            part="windows",
-            unit="bytes",
-            want=right[1],
+            "windows",
+            "bytes",
             words=lambda la, e, kv, s, b, t, w: f"{la} layers, 1 in {e} keeps all of {t:,} tokens, the others {w:,}",
             rel=EXACT,
         ),
         Column(
-            part="latent",
-            unit="bytes",
-            want=right[2],
+            "latent",
+            "bytes",
             words=lambda la, w, r, b, t: f"{la} layers, a latent of {w} and {r} numbers, {t:,} tokens",
             rel=EXACT,
         ),
+        right=right,
     ),
     why="""Attention reads a key and a value of each earlier token, in each layer and for each KV head. Query heads need
 no cache: a query is used once. Grouped-query attention divides the cache by the query heads that share a key, a window
@@ -69,25 +62,18 @@ bounds it, and a latent vector replaces all heads' keys and values.""",
 ANSWERS = r'''# %% right: worked
 def kv_bytes(layers: int, heads: int, kv_heads: int, size: int, number: float, tokens: int) -> float:
     """Bytes of the keys and values of one sequence."""
-    ### BEGIN SOLUTION
     return 2 * layers * kv_heads * size * number * tokens
-    ### END SOLUTION
 
 
 def windowed_bytes(layers: int, every: int, kv_heads: int, size: int, number: float, tokens: int, window: int) -> float:
     """The same where only every `every`-th layer keeps more than the last `window` tokens."""
-    ### BEGIN SOLUTION
     whole = layers // every
     return 2 * kv_heads * size * number * (whole * tokens + (layers - whole) * min(tokens, window))
-    ### END SOLUTION
 
 
 def latent_bytes(layers: int, latent: int, rope: int, number: float, tokens: int) -> float:
     """Bytes of the latent vectors of one sequence."""
-    ### BEGIN SOLUTION
     return layers * (latent + rope) * number * tokens
-    ### END SOLUTION
-
 # %% right: layer by layer, a float
 # ~ 2 * layers * kv_heads * size * number * tokens ==> layers * kv_heads * size * tokens * 2 * float(number)
 # ~ (whole * tokens + (layers - whole) * min(tokens, window))

@@ -1,11 +1,6 @@
-import random
-
 from course_chapters.ch16.exercises.judges.shared import Row
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, FINE, Column, shares, table
+from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, plain
-from course_grader.records import Case
 
 right = Worked("latency-budget")
 
@@ -14,7 +9,7 @@ def _words(chunk: int, prompt: int, batch: int, *_: int) -> str:
     return f"{prompt:,} tokens in chunks of {chunk:,} with {batch} other requests"
 
 
-def _chunk_cases(params: Params, rng: random.Random) -> list[Case]:
+def _chunk_cases(params: Params, rng: Random) -> list[Case]:
     def spoken(count: int) -> list[Row]:
         return draw_rows(rng, count, range(50, 700), range(800, 5000), range(64), range(4000, 30000), range(20, 90))
 
@@ -45,19 +40,16 @@ JUDGING = Judging(
     shares=shares(ttft=(0.15, 0.15), itl=(0.1, 0.1), chunk=(0.25, 0.25)),
     cases=_chunk_cases,
     verdicts=table(
-        (
-            Column(part="ttft", unit="microseconds", want=lambda *row: right[0](*row)[0], words=_words, rel=FINE),
-            Column(part="itl", unit="microseconds", want=lambda *row: right[0](*row)[1], words=_words, rel=FINE),
-        ),
+        (Column("ttft", "microseconds", words=_words, rel=FINE), Column("itl", "microseconds", words=_words, rel=FINE)),
         Column(
-            part="chunk",
-            unit="tokens",
-            want=right[1],
+            "chunk",
+            "tokens",
             words=lambda p, b, read, each, limit: f"{p:,} tokens beside {b} requests, at most {limit:,} µs",
             rel=EXACT,
             none="no chunk meets the limit",
             some="a chunk meets the limit, perhaps exactly",
         ),
+        right=right,
     ),
     why="""A larger chunk needs fewer iterations, and makes each one longer for every request that waits for its next
 token. Once the limit fixes the number of iterations, the smallest chunk with that number is as fast and disturbs the
@@ -65,33 +57,25 @@ others less.""",
     pytorch="`max_num_batched_tokens` in vLLM and `chunked_prefill_size` in SGLang set this chunk.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 times = params("latency-budget").times  # leave as is: the "longer" of reading and computing counts, or "both"
 
 
 def latencies(chunk: int, prompt: int, batch: int, read: int, each: int) -> tuple[int, int]:
     """Time to the first token, and the longest iteration, in microseconds."""
 
-    ### BEGIN SOLUTION
     def spent(tokens):
         return max(read, tokens * each) if times == "longer" else read + tokens * each
 
     full, rest = divmod(prompt, chunk)
     last = spent(rest + batch) if rest else 0
     return full * spent(chunk + batch) + last, spent(min(chunk, prompt) + batch)
-    ### END SOLUTION
 
 
 def best_chunk(prompt: int, batch: int, read: int, each: int, limit: int) -> int | None:
     """The chunk with the shortest time to the first token whose iterations meet the limit, or None."""
-    ### BEGIN SOLUTION
     found = [(*latencies(chunk, prompt, batch, read, each), chunk) for chunk in range(1, prompt + 1)]
     return min(((ttft, chunk) for ttft, itl, chunk in found if itl <= limit), default=(0, None))[1]
-    ### END SOLUTION
-
 # %% right: from the largest chunk down, a list of all iterations
 def latencies(chunk, prompt, batch, read, each):
     full, rest = divmod(prompt, chunk)
@@ -108,8 +92,6 @@ def best_chunk(prompt, batch, read, each, limit):
         if longest <= limit and (best is None or ttft <= best[0]):
             best = ttft, chunk
     return best and best[1]
-
-
 # %% wrong: full last => values
 # > the last chunk has only the tokens that are left.
 # ~ spent(rest + batch) ==> spent(chunk + batch)

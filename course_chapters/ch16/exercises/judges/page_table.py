@@ -1,14 +1,11 @@
-import random
 import re
 from contextlib import suppress
 from typing import Any
 
 from course_chapters.ch16.exercises.probes import FULL
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart, same
-from course_grader.records import Case
 
 Operation = tuple[Any, ...]
 
@@ -16,7 +13,7 @@ Operation = tuple[Any, ...]
 right = Worked("page-table")
 
 
-def _script(rng: random.Random, pages: int, size: int, count: int) -> list[Operation]:
+def _script(rng: Random, pages: int, size: int, count: int) -> list[Operation]:
     """Operations drawn at random on a table that is often nearly full; requests' names come back after they are
     free."""
     table = right(pages, size)
@@ -45,7 +42,7 @@ def read(script: str) -> list[Operation]:
     return found
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def case(make: Any, name: str, share: str, pages: int, size: int, script: str) -> Case:
         return make(name, share, pages, size, read(script))
 
@@ -104,10 +101,6 @@ safe to free: without it, a page is handed out twice. Whatever can be refused is
 )
 
 ANSWERS = r'''from collections import Counter
-
-from course_lib import params
-
-
 # %% right: worked
 copies = params("page-table").copies  # leave as is: a shared page is copied when "written", or when "forked"
 
@@ -179,7 +172,6 @@ class Pages:
         ### BEGIN SOLUTION
         return len(self.idle)
         ### END SOLUTION
-
 # %% right: users are counted anew each time  from: worked
 class Pages:
     def __init__(self, pages, size):
@@ -222,8 +214,6 @@ class Pages:
 
     def unused(self):
         return len(self.idle())
-
-
 # %% wrong: never copies => values never-copies unless copies=forked
 # > a token is written into a page that another request uses as well.
 # ~ self.users[mine[-1]] > 1 ==> False
@@ -248,17 +238,14 @@ class Pages:
 # -             self.users[copied[0]] -= 1
 # %% wrong: half done => generality
 # > a refused operation has taken pages.
-# -             raise MemoryError
+#           if count > len(self.idle):
 # +             self.idle = []
-# +             raise MemoryError
 # %% wrong: the token counts before it has a page => generality
 # > a refused `append` has counted the token, although it has no page.
 # -         if self.tokens[request] == len(mine) * self.size:
 # +         self.tokens[request] += 1
 # +         if self.tokens[request] > len(mine) * self.size:
 # -         self.tokens[request] += 1
-# -         return copied
-# +         return copied
 # %% wrong: always one page more => values
 # > a request whose last page is exactly full takes one page more than it needs.
 # ~ -(-tokens // self.size) ==> tokens // self.size + 1

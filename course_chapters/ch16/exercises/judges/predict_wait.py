@@ -16,19 +16,13 @@ JUDGING = prediction(
 first and without bound near ρ = 1: this is the knee. A server that must answer quickly cannot be busy all the time.""",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def growth() -> tuple[float, float]:
     """The factor by which you believe the mean wait grows: (low, high), high at most 4 × low."""
-    ### BEGIN SOLUTION
     asked = params("predict-wait")
     low, high = asked.low / 100, asked.high / 100
     factor = high / (1 - high) / (low / (1 - low))
     return factor / 1.5, factor * 1.5
-    ### END SOLUTION
-
 # %% right: far off, but committed
 # ~ factor / 1.5, factor * 1.5 ==> 1.5, 6.0
 # %% wrong: too wide => values too-wide

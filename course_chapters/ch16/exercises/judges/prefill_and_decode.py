@@ -1,10 +1,7 @@
-import random
 from typing import Any
 
 from course_chapters.ch16.exercises.judges.shared import Row
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, FINE, Column, shares, table
+from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import (
     draw_rows,
     each_changed,
@@ -14,7 +11,6 @@ from course_grader.judging.random_inputs import (
     safely_off_whole,
     unseen,
 )
-from course_grader.records import Case
 
 right = Worked("prefill-and-decode")
 
@@ -26,7 +22,7 @@ def _exact_ridge(row: Row) -> bool:
     return abs(one / other - 1) > 1e-3 and (one < other or safely_off_whole(p * b / m / (one - other)))
 
 
-def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
+def _roof_cases(params: Params, rng: Random) -> list[Case]:
     p, number, gpu = params["params"], params["number"], (params["flops"], params["bandwidth"])
     chips = ((989e12, 3.35e12), (312e12, 2.0e12), (125e12, 0.9e12))
 
@@ -65,28 +61,26 @@ JUDGING = Judging(
     cases=_roof_cases,
     verdicts=table(
         Column(
-            part="prefill",
-            unit="seconds",
-            want=right[0],
+            "prefill",
+            "seconds",
             words=lambda p, la, w, t, b, f, m: f"{p:,g} parameters, a prompt of {t:,} tokens",
             rel=FINE,
         ),
         Column(
-            part="decode",
-            unit="seconds",
-            want=right[1],
+            "decode",
+            "seconds",
             words=lambda p, b, kv, n, c, f, m: f"{p:,g} parameters, {n:,} requests with {c:,} tokens each",
             rel=FINE,
         ),
         Column(
-            part="ridge",
-            unit="requests",
-            want=right[2],
+            "ridge",
+            "requests",
             words=lambda p, b, kv, c, f, m: f"{p:,g} parameters, {c:,} tokens of {kv:,g} bytes in the cache",
             rel=EXACT,
             none="reading grows faster than computing, so no batch is large enough",
             some="some batch is large enough",
         ),
+        right=right,
     ),
     why="""A prompt brings thousands of tokens to each weight that is read, so it is bound by FLOP/s. A decode step
 brings one token a request, so it is bound by bandwidth until the batch reaches the ridge. A further request brings
@@ -96,34 +90,24 @@ the ridge.""",
     "lower bounds.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def prefill_seconds(params, layers, width, tokens, number, flops, bandwidth):
     """Seconds of one prompt."""
-    ### BEGIN SOLUTION
     pairs = tokens * (tokens + 1) / 2
     return max((2 * params * tokens + 4 * layers * width * pairs) / flops, params * number / bandwidth)
-    ### END SOLUTION
 
 
 def decode_seconds(params, number, kv, batch, context, flops, bandwidth):
     """Seconds of one more token for each request of a batch."""
-    ### BEGIN SOLUTION
     return max(2 * params * batch / flops, (params * number + batch * context * kv) / bandwidth)
-    ### END SOLUTION
 
 
 def ridge_batch(params, number, kv, context, flops, bandwidth):
     """The smallest batch that takes at least as long to compute as to read, or None."""
-    ### BEGIN SOLUTION
     gain = (
         2 * params / flops - kv * context / bandwidth
     )  # seconds that a further request adds to computing over reading
     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
-    ### END SOLUTION
-
 # %% right: by doubling and halving  from: worked
 def ridge_batch(params, number, kv, context, flops, bandwidth):
     def enough(batch):
@@ -139,8 +123,6 @@ def ridge_batch(params, number, kv, context, flops, bandwidth):
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
-
-
 # %% wrong: no attention => values
 # > attention's own FLOPs are missing; they grow with the square of the prompt.
 # ~ (2 * params * tokens + 4 * layers * width * pairs) ==> 2 * params * tokens
@@ -167,8 +149,7 @@ def ridge_batch(params, number, kv, context, flops, bandwidth):
 # ~ max(2 * params * batch / flops, (params ==> (2 * params * batch / flops + (params
 # %% wrong: the ridge of the weights => values no-cache
 # > each further request also brings a cache that must be read.
-# -         2 * params / flops - kv * context / bandwidth
-# +         2 * params / flops
+# ~ flops - kv * context / bandwidth ==> flops
 # %% wrong: rounded down => values
 # > at this batch reading still takes longer.
 # ~ math.ceil(params ==> math.floor(params

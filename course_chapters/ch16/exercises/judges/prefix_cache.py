@@ -1,13 +1,10 @@
-import random
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart
-from course_grader.records import Case
 
 Operation = tuple[Any, ...]
 
@@ -15,11 +12,11 @@ Operation = tuple[Any, ...]
 right = Worked("prefix-cache")
 
 
-def _prompt(rng: random.Random, count: int) -> list[int]:
+def _prompt(rng: Random, count: int) -> list[int]:
     return [rng.randrange(1000) for _ in range(count)]
 
 
-def _traffic(rng: random.Random, pages: int, size: int, count: int) -> list[Operation]:
+def _traffic(rng: Random, pages: int, size: int, count: int) -> list[Operation]:
     """Requests that come and go at random, most with one of three beginnings."""
     cache = right(pages, size)
     starts = [_prompt(rng, size * 4) for _ in range(3)]
@@ -48,7 +45,7 @@ def read(script: str, letters: Mapping[str, Sequence[int]]) -> list[Operation]:
     return found
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def case(make: Any, name: str, share: str, pages: int, size: int, script: str) -> Case:
         letters = {letter: _prompt(rng, size) for letter in "abcdefghijklxyz"}
         letters["z"] = [*letters["a"][1:], letters["a"][0]]  # the same tokens in another order
@@ -113,13 +110,8 @@ of a prompt first keeps every cached page reachable from the start of its prompt
 )
 
 ANSWERS = r'''import hashlib
-import math
 from collections import OrderedDict
 from itertools import takewhile
-
-from course_lib import params
-
-
 # %% right: worked
 sharing = params("prefix-cache").sharing  # leave as is: "all" requests share pages, or those of one "tenant"
 
@@ -172,7 +164,6 @@ class PrefixCache:
             if self.users[key] == 0:
                 self.unused[key] = True
         ### END SOLUTION
-
 # %% right: prefixes with the time of their release  from: worked
 class PrefixCache:
     def __init__(self, pages, size):
@@ -201,8 +192,6 @@ class PrefixCache:
         for prefix in self.tables.pop(request)[0][::-1]:
             self.clock += 1
             self.released[prefix] = self.clock
-
-
 # %% wrong: not chained => values
 # > a page was shared whose tokens are the same, but not the tokens before it.
 # ~ text = f"{key} {tokens ==> text = f"{tenant if sharing == 'tenant' else ''} {tokens

@@ -5,10 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, Worked, first, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, first, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault, normal
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("quantize-kv")
 
@@ -86,27 +84,18 @@ set the scale of every token.""",
 )
 
 ANSWERS = r'''import itertools
-
-import torch
-
-
 # %% right: worked
 def quantize(x: torch.Tensor, bits: int, dim: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Codes, scale and least number of each group along `dim`."""
-    ### BEGIN SOLUTION
     low = x.amin(dim, keepdim=True)
     scale = (x.amax(dim, keepdim=True) - low) / (2**bits - 1)
     codes = ((x - low) / torch.where(scale > 0, scale, 1)).round()
     return codes.to(torch.uint8), scale, low
-    ### END SOLUTION
 
 
 def restore(codes: torch.Tensor, scale: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
     """The numbers that the codes stand for."""
-    ### BEGIN SOLUTION
     return codes * scale + low
-    ### END SOLUTION
-
 # %% right: group by group  from: worked
 def quantize(x, bits, dim):
     rows = x.movedim(dim, -1)
@@ -119,8 +108,6 @@ def quantize(x, bits, dim):
         if scale[at] > 0:
             codes[at] = ((rows[at] - low[at]) / scale[at]).round()
     return codes.movedim(-1, dim), scale.movedim(-1, dim), low.movedim(-1, dim)
-
-
 # %% wrong: cut off => values
 # > the distance is rounded down, not to the nearest whole number.
 # ~ .round() ==> .floor()

@@ -1,18 +1,15 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart
-from course_grader.records import Case
 
 right = Worked("repair-pages")
 
 
-def _state(rng: random.Random, pages: int, live: Mapping[str, str], cached: Sequence[str]) -> tuple[Any, ...]:
+def _state(rng: Random, pages: int, live: Mapping[str, str], cached: Sequence[str]) -> tuple[Any, ...]:
     """A pool of `pages` where some prompts are in use and others only cached; a prompt is a string, a letter for each
     page."""
     numbers = list(range(pages))
@@ -36,7 +33,7 @@ def _state(rng: random.Random, pages: int, live: Mapping[str, str], cached: Sequ
     return holds, users, [*numbers, *free], tables
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     pages, more = params["pages"], rng.choice((8, 9, 10))
 
     def case(make: Any, name: str, share: str, index: int, state: Any, script: str) -> Case:
@@ -113,25 +110,20 @@ new pages last. A refusal that comes after the touching leaves users behind that
 ANSWERS = r'''# %% right: worked
 def allocate(pool, hits: list[int], fresh: int) -> list[int] | None:
     """The hits and `fresh` new pages, or None if too few pages are free."""
-    ### BEGIN SOLUTION
     idle = sum(pool.users[page] == 0 for page in hits)  # free now, and not for new pages
     if fresh > len(pool.free) - idle:
         return None
     for page in hits:
         pool.touch(page)
     return hits + [pool.take() for _ in range(fresh)]
-    ### END SOLUTION
 
 
 def release(pool, table: list[int]) -> None:
     """Gives the pages of a table back, so that the last one is taken first."""
-    ### BEGIN SOLUTION
     for page in reversed(table):
         pool.users[page] -= 1
         if pool.users[page] == 0:
             pool.free.append(page)
-    ### END SOLUTION
-
 # %% right: the others are counted
 def allocate(pool, hits, fresh):
     others = [page for page in pool.free if page not in hits]
@@ -146,8 +138,6 @@ def release(pool, table):
     for page in table:
         pool.users[page] -= 1
     pool.free += [page for page in table[::-1] if not pool.users[page]]
-
-
 # %% wrong: as given => values  from: the card
 # > a new page was taken from the hits: two places of the table have the same page, and what it held is gone.
 # %% wrong: takes its hits => values  from: the card

@@ -1,10 +1,5 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import CLOSE, EXACT, Column, shares, table
+from course_grader.judging import CLOSE, EXACT, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, log_uniform, logarithmic, plain
-from course_grader.records import Case
 from course_lib.estimate.units import count_text
 
 Model = tuple[float, float]  # parameters, training tokens
@@ -13,7 +8,7 @@ Model = tuple[float, float]  # parameters, training tokens
 right = Worked("serving-bill")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     speeds = logarithmic(4e3, 4e4), logarithmic(300, 3000)
     usual = draw_rows(rng, 8, (1.5, 2.0, 3.5), range(1, 9), range(200, 9000), range(20, 900), *speeds, (0.1, 0.35, 0.8))
     usual += each_changed((2.0, 2, 1000, 250, 1e4, 1e3, 0.4), (3.0, 72, 50_000, 700, 2e4, 2e3, 0.02))
@@ -52,21 +47,20 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Column(
-            part="dollars",
-            unit="dollars",
-            want=right[0],
+            "dollars",
+            "dollars",
             words=lambda u, g, p, a, f, s, b: (
                 f"{count_text(g, 'GPU')}, prompts of {p:,} and answers of {count_text(a, 'token')}, busy {b:.0%}"
             ),
             rel=CLOSE,
         ),
         Column(
-            part="cheapest",
-            unit="an index",
-            want=right[1],
+            "cheapest",
+            "an index",
             words=lambda models, served: f"{len(models)} models, {served:,g} served tokens",
             rel=EXACT,
         ),
+        right=right,
     ),
     why="""The price of a token is the rent over the tokens that are really served, so idle hours count as much as
 speed. Over a model's life, training is paid once and serving with every token. The more tokens it serves, the more a
@@ -80,18 +74,13 @@ def usd_per_million(
     usd: float, gpus: int, prompt: int, answer: int, prefill_speed: float, decode_speed: float, busy: float
 ) -> float:
     """Dollars for a million answer tokens."""
-    ### BEGIN SOLUTION
     seconds = prompt / prefill_speed + answer / decode_speed
     return usd * gpus / 3600 * seconds / busy / answer * 1e6
-    ### END SOLUTION
 
 
 def cheapest(models: list[tuple[float, float]], served: float) -> int:
     """The index of the model (parameters, training tokens) with the fewest FLOPs in its life."""
-    ### BEGIN SOLUTION
     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
-    ### END SOLUTION
-
 # %% right: requests per hour, half the FLOPs
 # ~ usd * gpus / 3600 * seconds / busy / answer * 1e6 ==> gpus * usd * 1_000_000 / (busy * 3600 / seconds * answer)
 # ~ models[at][0] * (6 * models[at][1] + 2 * served) ==> 3 * models[at][0] * models[at][1] + models[at][0] * served

@@ -1,16 +1,12 @@
-import random
-
 from course_chapters.ch16.exercises.judges.shared import Row
-from course_grader.judging import Judging, Params, Worked, random_inputs
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, random_inputs, shown
 from course_grader.judging.per_row import EXACT, Column, Series, shares, table
 from course_grader.judging.random_inputs import draw_rows, generality, plain, rounded, safely_off_whole, unseen
-from course_grader.records import Case
 
 right = Worked("size-the-fleet")
 
 
-def _fleet_cases(params: Params, rng: random.Random) -> list[Case]:
+def _fleet_cases(params: Params, rng: Random) -> list[Case]:
     def report(count: int, *slips: float) -> list[tuple[float, float, float]]:
         """Rows whose products are exact; each slip is a fraction by which a row is off."""
         found = []
@@ -62,18 +58,16 @@ JUDGING = Judging(
     cases=_fleet_cases,
     verdicts=table(
         Column(
-            part="concurrency",
-            unit="sequences",
-            want=right[0],
+            "concurrency",
+            "sequences",
             words=lambda m, w, kv, t, p: (
                 f"{m:,g} bytes, {w:,g} of weights, {t:,} tokens of {kv:,g} bytes, pages of {p}"
             ),
             rel=EXACT,
         ),
         Column(
-            part="replicas",
-            unit="replicas",
-            want=right[1],
+            "replicas",
+            "replicas",
             words=lambda r, t, i, a, s, u: (
                 f"{r:g} requests per second, {t:g} s and {a} tokens of {i:g} s, a concurrency of {s} at {100 * u:g} %"
             ),
@@ -82,14 +76,14 @@ JUDGING = Judging(
             some="these replicas have room",
         ),
         Series(
-            part="report",
-            want=right[2],
+            "report",
             words=lambda report, slack: f"a report of {len(report)} rows, slack {100 * slack:g} %",
             apart=lambda got, want: (
                 "other-rows",
                 "a row is missing." if len(got) < len(want) else "other rows break the law.",
             ),
         ),
+        right=right,
     ),
     why="""Little's law holds for any system in a steady state, whatever its scheduler does: requests in it = rate ·
 time in it. With the concurrency of a replica it gives the fleet, and with a report's three numbers it shows whether
@@ -97,32 +91,22 @@ they can be true together.""",
     pytorch="vLLM prints `Maximum concurrency for … tokens per request` at its start: that is the first function.",
 )
 
-ANSWERS = r'''import math
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def concurrency(memory: float, weights: float, kv: float, tokens: int, page: int) -> int:
     """How many sequences of `tokens` tokens fit beside the weights, in whole pages."""
-    ### BEGIN SOLUTION
     pages = max(0, int((memory - weights) // (kv * page)))
     return pages // math.ceil(tokens / page)
-    ### END SOLUTION
 
 
 def replicas(rate: float, ttft: float, itl: float, answer: int, concurrency: int, load: float) -> int | None:
     """The fewest replicas for `rate` requests per second, or None."""
-    ### BEGIN SOLUTION
     held = rate * (ttft + (answer - 1) * itl)
     return math.ceil(held / (load * concurrency)) if concurrency else None
-    ### END SOLUTION
 
 
 def inconsistent(report: list[tuple[float, float, float]], slack: float) -> list[int]:
     """The rows (rate, seconds, requests in the system) that break Little's law."""
-    ### BEGIN SOLUTION
     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
-    ### END SOLUTION
-
 # %% right: whole numbers, between two bounds
 # ~ pages // math.ceil(tokens / page) ==> int(pages // -(-tokens // page))
 # ~ math.ceil(held / (load * concurrency)) ==> -int(-(held / concurrency / load) // 1)

@@ -1,4 +1,3 @@
-import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -6,12 +5,10 @@ from typing import Any
 
 from course_chapters.ch16.exercises.probes import proposal
 from course_grader.exercises.values import describe
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, judged, shown
 from course_grader.judging.frequencies import surprise
 from course_grader.judging.per_row import FINE, Column, rows_fault, table
 from course_grader.judging.random_inputs import generality, plain
-from course_grader.records import Case, Outcome, Verdict
 
 Probabilities = Sequence[float]
 Tables = tuple[tuple[float, ...], ...]
@@ -22,14 +19,12 @@ SURE = 6.0  # standard deviations of a normal number: one right answer in a bill
 
 
 def _rest(p: Probabilities, q: Probabilities) -> list[float]:
-    """The probabilities of the token in place of a guess that was not kept."""
     missing = [max(0.0, a - b) for a, b in zip(p, q, strict=True)]
     total = sum(missing)
     return [each / total for each in missing] if total > 1e-12 else list(p)
 
 
 def _chance(p: Probabilities, q: Probabilities, guess: int) -> float:
-    """The probability with which a guess is to be kept."""
     return min(1.0, p[guess] / q[guess])
 
 
@@ -99,14 +94,14 @@ def outputs(
 # --- cases
 
 
-def _row(rng: random.Random, size: int, *, zeros: bool = False) -> tuple[float, ...]:
+def _row(rng: Random, size: int, *, zeros: bool = False) -> tuple[float, ...]:
     """Probabilities of `size` tokens that differ much, some of them 0."""
     weights = [rng.choice((0.0, 1.0, 3.0, 9.0) if zeros else (1.0, 3.0, 9.0)) for _ in range(size)]
     weights = weights if sum(weights) else [1.0] * size
     return tuple(each / sum(weights) for each in weights)
 
 
-def _pair(rng: random.Random, size: int, *, zeros: bool = False) -> tuple[Tables, Tables]:
+def _pair(rng: Random, size: int, *, zeros: bool = False) -> tuple[Tables, Tables]:
     """Two tables that are far from each other in each row."""
 
     def far(p: Sequence[float]) -> tuple[float, ...]:
@@ -119,7 +114,7 @@ def _pair(rng: random.Random, size: int, *, zeros: bool = False) -> tuple[Tables
     return target, tuple(map(far, target))
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     copied = params["drafts"] == "copied"
 
     def asked(target: Tables, draft: Tables, guesses: int) -> tuple[Any, ...]:
@@ -170,8 +165,8 @@ def _sampling_fault(case: Case, got: Sequence[Any]) -> Fault | None:
 
 
 MEAN = Column(
-    part="mean",
-    unit="tokens",
+    "mean",
+    "tokens",
     want=Worked("speculative-sampler")[1],
     words=lambda rate, guesses: f"{guesses} drafted tokens, each accepted with probability {rate:g}",
     rel=FINE,
@@ -197,12 +192,6 @@ whatever the draft is. A bad draft costs speed, never quality.""",
 )
 
 ANSWERS = r'''import random
-
-import torch
-
-from course_lib import params
-
-
 # %% right: worked
 drafts = params("speculative-sampler").drafts  # leave as is: guesses are "sampled", or "copied" from the text
 
@@ -211,7 +200,6 @@ def verify(
     target: list[list[float]], draft: list[list[float]] | None, guesses: list[int], rng: random.Random
 ) -> list[int]:
     """The tokens that a step adds, in the target's distribution."""
-    ### BEGIN SOLUTION
     output = []
     for at, guess in enumerate(guesses):
         p = target[at]
@@ -221,15 +209,11 @@ def verify(
             return output + rng.choices(range(len(p)), missing)
         output.append(guess)
     return output + rng.choices(range(len(target[-1])), target[-1])
-    ### END SOLUTION
 
 
 def tokens_per_step(rate: float, guesses: int) -> float:
     """The mean number of tokens of a step, if each guess is kept with probability `rate`."""
-    ### BEGIN SOLUTION
     return sum(rate**count for count in range(guesses + 1))
-    ### END SOLUTION
-
 # %% right: with torch
 def verify(target, draft, guesses, rng):
     coin = torch.Generator().manual_seed(rng.randrange(2**62))
@@ -246,8 +230,6 @@ def verify(target, draft, guesses, rng):
 
 def tokens_per_step(rate, guesses):
     return guesses + 1 if rate == 1 else (1 - rate ** (guesses + 1)) / (1 - rate)
-
-
 # %% wrong: another token from the target => values drawn-from-target
 # ~ rng.choices(range(len(p)), missing) ==> rng.choices(range(len(p)), p)
 # %% wrong: another token from the draft => values drawn-from-draft

@@ -1,18 +1,14 @@
-import random
-
 from course_chapters.ch16.exercises.judges.shared import Row
-from course_grader.judging import Judging, Params, Worked, random_inputs
-from course_grader.judging.cases import shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, random_inputs, shown
 from course_grader.judging.per_row import CLOSE, EXACT, Column, shares, table
 from course_grader.judging.random_inputs import draw_rows, generality, logarithmic, plain, unseen
 from course_grader.judging.worked import judged_variant
-from course_grader.records import Case
 from course_lib.estimate.units import count_text
 
 right = Worked("split-pools")
 
 
-def _split_cases(params: Params, rng: random.Random) -> list[Case]:
+def _split_cases(params: Params, rng: Random) -> list[Case]:
     kvs, fast, slow = (20_000, 90_000, 160_000, 320_000), logarithmic(4e3, 4e4), logarithmic(400, 4000)
     usual, narrow = (kvs, fast, slow, (12.5e9, 25e9, 50e9)), ((320_000,), fast, logarithmic(2e3, 4e3), (1e9, 2e9, 5e9))
 
@@ -49,23 +45,22 @@ JUDGING = Judging(
     cases=_split_cases,
     verdicts=table(
         Column(
-            part="pace",
-            unit="requests per second",
-            want=right[0],
+            "pace",
+            "requests per second",
             words=lambda p, d, prompt, answer, *_: (
                 f"{p} + {d} GPUs, prompts of {prompt:,} and answers of {answer:,} tokens"
             ),
             rel=CLOSE,
         ),
         Column(
-            part="split",
-            unit="GPUs",
-            want=right[1],
+            "split",
+            "GPUs",
             words=lambda n, prompt, answer, *_: (
                 f"{count_text(n, 'GPU')}, prompts of {prompt:,} and answers of {count_text(answer, 'token')}"
             ),
             rel=EXACT,
         ),
+        right=right,
     ),
     why="""Each request takes a certain time of a prefill GPU and of a decode GPU, and the best split has the two pools
 in proportion to these times. Long prompts move GPUs to the prefill pool, and so does a slow link.""",
@@ -73,29 +68,21 @@ in proportion to these times. Long prompts move GPUs to the prefill pool, and so
     "to size them.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 sends = params("split-pools").sends  # leave as is: sending a cache "overlaps" with the next prompt, or the GPU "waits"
 
 
 def requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link):
     """What two pools of GPUs can serve."""
-    ### BEGIN SOLUTION
     computing, sending = prompt / prefill_speed, prompt * kv / link
     busy = max(computing, sending) if sends == "overlaps" else computing + sending
     return min(prefill / busy, decode * decode_speed / answer)
-    ### END SOLUTION
 
 
 def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
     """The number of prefill GPUs that serves the most requests."""
-    ### BEGIN SOLUTION
     given = prompt, answer, kv, prefill_speed, decode_speed, link
     return max(range(1, gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *given))
-    ### END SOLUTION
-
 # %% right: from the inverse rates
 # -     busy = max(computing, sending) if sends == "overlaps" else computing + sending
 # +     busy = prompt * (max if sends == "overlaps" else sum)([1 / prefill_speed, kv / link])

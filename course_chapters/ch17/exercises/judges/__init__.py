@@ -1,0 +1,3 @@
+IMPORTS = """import itertools
+import math
+from course_lib import params"""

@@ -1,4 +1,3 @@
-import random
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -8,12 +7,9 @@ import torch
 from course_chapters.ch17.exercises.probes import CHANGED
 from course_grader.exercises.result_schema import PerRank
 from course_grader.exercises.result_schema import Tensor as TensorShape
-from course_grader.judging import Fault, Judging, Params, Worked, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, Wrong, hidden, oracle, shown
 from course_grader.judging.tensors import close, coin_of, normal, not_like, off_text
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome
 
 right = Worked("accumulate-in-stages")
 
@@ -27,7 +23,7 @@ def _ranks(
     return tuple((w, [(draw(count, width), draw(count)) for count in each], parts) for each in rows)
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin, free = coin_of(rng), params["weights"] == "rows"
 
     def rows(ranks: int, batches: int, parts: int) -> list[list[int]]:
@@ -99,17 +95,12 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''import torch
-
-from course_lib import params
-
-
 # %% right: worked
 weights = params("accumulate-in-stages").weights  # leave as is: what counts the same: "batches" or "rows"
 
 
 def step_gradient(comm, w: torch.Tensor, batches: list[tuple[torch.Tensor, torch.Tensor]], parts: int) -> torch.Tensor:
     """The gradient of the mean loss of all batches and ranks."""
-    ### BEGIN SOLUTION
     w = w.detach().clone().requires_grad_()
     rows = torch.tensor([float(sum(len(y) for _, y in batches))], dtype=w.dtype)
     for x, y in batches:
@@ -119,8 +110,6 @@ def step_gradient(comm, w: torch.Tensor, batches: list[tuple[torch.Tensor, torch
     comm.all_reduce(w.grad)
     comm.all_reduce(rows)
     return w.grad / (rows if weights == "rows" else len(batches) * comm.size)
-    ### END SOLUTION
-
 # %% right: in closed form, a batch at once  from: worked
 def step_gradient(comm, w, batches, parts):
     total = torch.zeros_like(w)

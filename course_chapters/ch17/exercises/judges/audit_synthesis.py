@@ -23,7 +23,6 @@ ANSWERS = r'''# %% right: worked
 def audit_synthesis() -> dict[str, tuple[float, str, str]]:
     """{id: (number, "right" or "wrong", cause)} for every statement."""
 
-    ### BEGIN SOLUTION
     def days(flops: float, gpus: int, reached: float) -> float:
         return flops / (gpus * reached) / 86_400
 
@@ -38,8 +37,6 @@ def audit_synthesis() -> dict[str, tuple[float, str, str]]:
         "forty-percent-burns-sixty": (1 - 0.4 / 0.5, "wrong", "another baseline"),
         "trillion-84-days": (days(8 * 450e9 * 1e12, 3072, 163e12), *right),
     }
-    ### END SOLUTION
-
 # %% right: by hand, lists, capitals
 # ~ (days(8 * 300e9 * 175e9, 1024, 140e12), *right) ==> [33.9, "Right", "As printed"]
 # ~ (180e3 / 2048 / 24, ==> (3.66,

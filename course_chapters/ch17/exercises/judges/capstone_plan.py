@@ -4,8 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Fault, Judging, Params, describe, is_number, near, verdict
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, describe, is_number, near, verdict
 from course_lib.estimate.units import BILLION, GB, duration_text
 from course_lib.operate.capstone.failure_log import weak_part
 from course_lib.operate.capstone.plans import PROBLEMS, Assessed, assess
@@ -36,7 +35,6 @@ def task_of(params: Params, after: bool) -> Task:
 
 
 def _plan_fault(plan: Any, lead: str) -> Fault | None:
-    """What keeps a value from being a plan."""
     if type(plan) is not dict or not plan:
         return "not-a-plan", f"{lead}a plan is a dictionary such as {{'tp': 2, 'dp': 4}}; got {describe(plan)}."
     known = (*DEGREES, "zero", "recompute", "sequences", "tokens", "without", "checkpoint_minutes")
@@ -203,12 +201,7 @@ JUDGING = Judging(
     pytorch="`./course plan` prints the same numbers and the command lines of Megatron-LM and torchtitan for a plan.",
 )
 
-ANSWERS = r'''import itertools
-
-from course_lib import params
-from course_lib.operate import capstone
-
-
+ANSWERS = r'''from course_lib.operate import capstone
 # %% right: worked
 from collections import Counter
 
@@ -275,7 +268,6 @@ def defended(task):
     _, plan, found = best
     return plan, {"memory": found.memory / 1e9, "days": found.days, "usd": found.usd, "binding": found.binding}
     ### END SOLUTION
-
 # %% right: by hand
 PLAN = {"tp": 2, "cp": 8, "pp": 1, "dp": 6, "zero": 3, "microbatches": 16, "without": [7]}
 PLAN["checkpoint_minutes"] = 130
@@ -294,8 +286,6 @@ def my_plan():
 
 def after_the_change():
     return AGAIN, {"memory": 60.4, "days": 20, "usd": 92_000, "binding": "recompute"}
-
-
 # %% wrong: data parallelism alone => values does-not-fit  from: by hand
 # ~ {"tp": 2, "cp": 8, "pp": 1, "dp": 6, "zero": 3, "microbatches": 16 ==> {"dp": 96, "zero": 1, "microbatches": 1
 # %% wrong: half of the GPUs => values does-not-fit  from: by hand
@@ -361,9 +351,8 @@ def after_the_change():
 # %% wrong: axes need no code => values other-lines  from: by hand
 # ~ 8, capstone.code_of("tp") ==> 8, 0
 # %% wrong: a needless axis => values needless-axis  from: by hand
-# ~ "pp": 1, "dp": 6, "zero": 3, "microbatches": 16 ==> "pp": 2, "dp": 3, "zero": 3, "microbatches": 32
-# ~ "memory": 74.9, "days": 19.3, "usd": 88_900, "binding": "tp" ==> "memory": 73, "days": 20, "usd": 92_349,
-# ~~ "binding": "bubble"
+# ~ 1, "dp": 6, "zero": 3, "microbatches": 16 ==> 2, "dp": 3, "zero": 3, "microbatches": 32
+# ~ 74.9, "days": 19.3, "usd": 88_900, "binding": "tp" ==> 73, "days": 20, "usd": 92_349, "binding": "bubble"
 # %% wrong: a plan without a defense => values not-a-pair  from: by hand
 # ~ return PLAN, {"memory" ==> return {"memory"
 # %% half: no plan after the change => 13  from: by hand

@@ -2,13 +2,11 @@ from collections import Counter
 from functools import cache
 
 from course_chapters.ch17.exercises.diagnosis_exam import QUESTIONS
-from course_grader.judging import Fault, Judging, Params, describe, verdict
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, describe, verdict
 
 
 @cache
 def key(seed: str) -> tuple[str, ...]:
-    """The faults of the runs, in order."""
     from course_chapters.ch17.diagnosis import drawn
 
     return tuple(drawn(seed, QUESTIONS))
@@ -56,16 +54,11 @@ JUDGING = Judging(
     "kinds of evidence.",
 )
 
-ANSWERS = r'''from course_chapters.ch17 import diagnosis; from course_lib import params
-
-
+ANSWERS = r'''from course_chapters.ch17 import diagnosis
 # %% right: worked
 def diagnoses() -> dict[int, str]:
     """The fault of each run, 1 to 12."""
-    ### BEGIN SOLUTION
     return dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1))
-    ### END SOLUTION
-
 # %% right: in capitals
 # ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1))
 # ~~ ==> {run: name.upper() for run, name in enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1)}

@@ -1,11 +1,6 @@
-import random
-
 from course_chapters.ch17.exercises.first_remedy import REMEDIES
-from course_grader.judging import Judging, Params, Worked
+from course_grader.judging import Case, Judging, Params, Random, Word, Worked, each_changed, one_verdict, table
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.per_row import Word, one_verdict, table
-from course_grader.judging.random_inputs import each_changed
-from course_grader.records import Case
 from course_lib.estimate.units import BILLION, GB
 
 Run = tuple[int, int, int, int, int, int]  # parameters, gpus, sequences, activations, inputs, memory
@@ -19,9 +14,8 @@ def totals(parameters: int, gpus: int, sequences: int, activations: int, inputs:
 
 
 REMEDY = Word(
-    part="remedies",
-    choices=REMEDIES,
-    want=Worked("first-remedy"),
+    "remedies",
+    REMEDIES,
     words=lambda p, n, s, a, i, memory: (
         f"{p / BILLION:.3g}B parameters, {n} GPUs of {memory / GB:.4g} GB, {s} sequences of {a / GB:.3g} GB (inputs "
         f"{i / GB:.3g})"
@@ -29,7 +23,7 @@ REMEDY = Word(
 )
 
 
-def drawn(rng: random.Random, at: int, edge: int | None = None) -> Run:
+def drawn(rng: Random, at: int, edge: int | None = None) -> Run:
     """A run that remedy `at` makes fit and the one before does not; with `edge`, by so many bytes."""
     while True:
         parameters, gpus = rng.randrange(2, 60) * 512 * 10**6, rng.choice((2, 8, 32, 64))
@@ -46,7 +40,7 @@ def drawn(rng: random.Random, at: int, edge: int | None = None) -> Run:
         return *run, int(held[at] + rng.uniform(0.1, 0.9) * (above - held[at]))
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     billions, gpus, sequences = (params[name] for name in ("billions", "gpus", "sequences"))
     base = billions * 10**9, gpus, sequences, 24 * 10**9, 2 * 10**9
     example = [(*base, int(held * 1.01)) for held in totals(*base)[1:4]]
@@ -76,7 +70,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:remedies 0.75, generality:edges 0.25",
     cases=_cases,
-    verdicts=one_verdict(table(REMEDY)),
+    verdicts=one_verdict(table(REMEDY, right=Worked("first-remedy"))),
     why="Each remedy buys memory with something else: nothing, bytes on the wire, compute, and at the end complexity. "
     "If you climb the ladder from the bottom, you pay only for what this run needs. A tensor-parallel group of "
     "eight solves the same problem, but it communicates in every layer.",
@@ -87,7 +81,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def first_remedy(parameters: int, gpus: int, sequences: int, activations: int, inputs: int, memory: int) -> str:
     """The first remedy of the list that makes the run fit."""
-    ### BEGIN SOLUTION
     whole, cut = 16 * parameters, (4 + 12 / gpus) * parameters
     held = {
         "nothing": whole + sequences * activations,
@@ -97,8 +90,6 @@ def first_remedy(parameters: int, gpus: int, sequences: int, activations: int, i
         "shard everything": whole / gpus + inputs,
     }
     return next((name for name, each in held.items() if each <= memory), "split the model")
-    ### END SOLUTION
-
 # %% right: in capitals
 # ~ "split the model") ==> "split the model").upper()
 # %% wrong: always shards => values always-the-same

@@ -3,10 +3,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, describe, hidden, oracle, shown
 from course_lib.estimate.units import GB
 
 Axes = Mapping[str, tuple[int, float, float]]  # size, bytes sent, seconds that can hide them
@@ -123,19 +120,12 @@ JUDGING = Judging(
     "inside a server.",
 )
 
-ANSWERS = r'''import itertools
-import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 sharing = params("one-sentence").sharing  # leave as is: the axes communicate "in turn" or "together"
 
 
 def place(axes: dict[str, tuple[int, float, float]], levels: list[tuple[int, float]]) -> list[str]:
     """The axes, outermost first, so that the fewest seconds are exposed."""
-    ### BEGIN SOLUTION
     ranks = math.prod(size for size, _, _ in axes.values())
 
     def exposed(order):
@@ -150,8 +140,6 @@ def place(axes: dict[str, tuple[int, float, float]], levels: list[tuple[int, flo
         return sum(left) if sharing == "in turn" else max(left)
 
     return list(min(itertools.permutations(axes), key=exposed))
-    ### END SOLUTION
-
 # %% right: the last of equal ones
 # ~ list(min(itertools.permutations(axes), key=exposed)) ==> min(reversed([*itertools.permutations(axes)]), key=exposed)
 # %% wrong: most innermost => values

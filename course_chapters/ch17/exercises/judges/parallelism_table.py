@@ -1,11 +1,7 @@
-import random
 from typing import Any
 
 from course_chapters.ch17.exercises.parallelism_table import STRATEGIES
-from course_grader.judging import Fault, Judging, Params, Worked, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.per_row import Breakdown
+from course_grader.judging import Breakdown, Fault, Judging, Params, Random, Worked, Wrong, hidden, judged, shown
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import BILLION, GB
 
@@ -18,8 +14,7 @@ def _words(model: Any, ranks: int, *_: object) -> str:
 
 
 COLUMNS = [
-    Breakdown(part=name, unit="bytes", want=want, words=_words, floor=0.0)
-    for name, want in (("sent", sent), ("state", state))
+    Breakdown(name, "bytes", want=want, words=_words, floor=0.0) for name, want in (("sent", sent), ("state", state))
 ]
 
 
@@ -32,7 +27,6 @@ def fitting(model: dict[str, float], ranks: int, memory: float) -> list[str]:
 
 
 def _fewest_fault(case: Case, values: list[Any]) -> Fault | None:
-    """What is wrong with the first strategy that is not a best one."""
     for (model, ranks, memory), got in zip(case.args[1], values, strict=True):
         found = fitting(model, ranks, memory)
         said = got.strip().lower() if type(got) is str else got
@@ -51,7 +45,7 @@ def _fewest_fault(case: Case, values: list[Any]) -> Fault | None:
     return None
 
 
-def _model(rng: random.Random, **given: Any) -> dict[str, float]:
+def _model(rng: Random, **given: Any) -> dict[str, float]:
     hidden_size = rng.choice((2048, 4096, 6144, 8192))
     return {
         "parameters": rng.randint(1, 120) * BILLION,
@@ -62,7 +56,7 @@ def _model(rng: random.Random, **given: Any) -> dict[str, float]:
     } | given
 
 
-def telling(rng: random.Random, want: str) -> tuple[object, ...]:
+def telling(rng: Random, want: str) -> tuple[object, ...]:
     """A row on which one strategy is best by 5 %, or where `want` is empty none fits."""
     while True:
         model, ranks = _model(rng), rng.choice((2, 4, 6, 8, 32))
@@ -74,7 +68,7 @@ def telling(rng: random.Random, want: str) -> tuple[object, ...]:
             return model, ranks, memory
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     example = {"parameters": 8 * BILLION, "layers": 32, "hidden": 4096, "kv": 1024, "tokens": 2**17}
     others = [(_model(rng), rng.choice((2, 3, 4, 6, 8, 64))) for _ in range(6)]
     alone = [(_model(rng), 1), (_model(rng, kv=1, layers=1), 2), (_model(rng, tokens=1), 1024)]
@@ -113,13 +107,9 @@ JUDGING = Judging(
     "once or twice.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def sent(model: dict[str, int], ranks: int) -> dict[str, float]:
     """Bytes that one GPU sends in a step, by strategy."""
-    ### BEGIN SOLUTION
     ring = (ranks - 1) / ranks
     weights, whole = 2 * model["parameters"], 2 * model["tokens"] * model["hidden"]
     keys = 2 * 2 * model["tokens"] * model["kv"]
@@ -132,24 +122,18 @@ def sent(model: dict[str, int], ranks: int) -> dict[str, float]:
         "pp": 2 * whole if ranks > 1 else 0,
         "cp": model["layers"] * 3 * ring * keys + dp,
     }
-    ### END SOLUTION
 
 
 def state(model: dict[str, int], ranks: int) -> dict[str, float]:
     """Bytes of state that one GPU holds, by strategy."""
-    ### BEGIN SOLUTION
     whole = 16 * model["parameters"]
     return {name: whole / (1 if name in ("dp", "cp") else ranks) for name in ("dp", "fsdp", "tp", "pp", "cp")}
-    ### END SOLUTION
 
 
 def fewest(model: dict[str, float], ranks: int, memory: float) -> str | None:
     """The strategy that sends the fewest bytes of those whose state fits."""
-    ### BEGIN SOLUTION
     held, moved = state(model, ranks), sent(model, ranks)
     return min((name for name in held if held[name] <= memory), key=moved.get, default=None)
-    ### END SOLUTION
-
 # %% right: in another order
 # ~ "dp": dp, ==> "tp": model["layers"] * 4 * 2 * ring * whole,
 # ~ "tp": model["layers"] * 4 * 2 * ring * whole, ==> "dp": (weights - weights / ranks) * 2,

@@ -1,11 +1,8 @@
 import math
-import random
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, describe, hidden, oracle, shown
 from course_grader.judging.mistakes import WHOLE, Wrong
-from course_grader.records import Case, Outcome
 
 right = Worked("pareto-front")
 
@@ -29,13 +26,13 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 NAMES = ["kestrel", "owl", "wren", "lark", "ibis", "crane", "swift", "finch", "heron", "rook", "jay", "stork"]
 
 
-def _run(rng: random.Random, metric: str, name: str, grid: int) -> dict[str, object]:
+def _run(rng: Random, metric: str, name: str, grid: int) -> dict[str, object]:
     loss, memory = 2 + rng.randrange(grid) / 10, rng.randrange(1, grid) * 10**9
     usd, time = float(rng.randrange(1, grid) * 100), float(rng.randrange(1, grid))
     return {"name": name, "loss": loss, "memory": memory, "usd": usd, metric: time}
 
 
-def telling(rng: random.Random, metric: str, slip: str, count: int, grid: int) -> list[dict[str, object]]:
+def telling(rng: Random, metric: str, slip: str, count: int, grid: int) -> list[dict[str, object]]:
     """Runs on which a mistake changes the front."""
     while True:
         names = rng.sample(NAMES, count)
@@ -52,7 +49,7 @@ def telling(rng: random.Random, metric: str, slip: str, count: int, grid: int) -
             return runs
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     metric = params["metric"]
     example: list[dict[str, Any]] = [
         {"name": "small batch", "loss": 2.1, metric: 4.0, "memory": 60 * 10**9, "usd": 900.0},
@@ -96,19 +93,13 @@ JUDGING = Judging(
     "for layouts.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 metric = params("pareto-front").metric  # leave as is: "seconds", smaller is better, or "speed", larger is better
 
 
 def front(runs: list[dict]) -> list[str]:
     """The names of the runs that no other run dominates."""
 
-    ### BEGIN SOLUTION
     def four(run):
         return run["loss"], run["memory"], run["usd"], run["seconds"] if metric == "seconds" else -run["speed"]
 
@@ -117,8 +108,6 @@ def front(runs: list[dict]) -> list[str]:
 
     alive = [run for run in runs if math.isfinite(run["loss"])]
     return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)]
-    ### END SOLUTION
-
 # %% right: better in one
 # ~ a != b and all(x <= y for x, y in zip(a, b, strict=True))
 # ~~ ==> all(x <= y for x, y in zip(a, b)) and any(x < y for x, y in zip(a, b))

@@ -3,11 +3,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch17.exercises.plan_rubric import LINES
-from course_grader.judging import Fault, Judging, Params, Worked, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import WHOLE, Wrong
+from course_grader.judging import WHOLE, Case, Fault, Judging, Outcome, Params, Worked, Wrong, hidden, oracle, shown
 from course_grader.judging.shipped import answers
-from course_grader.records import Case, Outcome
 from course_lib.estimate.units import DAY, GB, HOUR, TFLOP
 
 right = Worked("plan-rubric")
@@ -18,7 +15,6 @@ AXES = ("tp", "cp", "pp", "dp")
 
 
 def numbers(plan: Table, task: Table) -> tuple[float, float, float]:
-    """Days, dollars and MFU of a plan."""
     tokens = task["sequences"] * task["seq"]
     days = task["tokens"] / tokens * plan["seconds"] / plan["goodput"] / DAY
     paid = plan if right.params["billed"] == "used" else task
@@ -205,16 +201,12 @@ JUDGING = Judging(
     "before it does.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 billed = params("plan-rubric").billed  # leave as is: who is paid: the GPUs "used", or "all" of the cluster's
 
 
 def failing(plan: dict, task: dict) -> list[str]:
     """The lines that a plan fails, in order."""
-    ### BEGIN SOLUTION
     tokens, gpus = task["sequences"] * task["seq"], plan["gpus"]
     days = task["tokens"] / tokens * plan["seconds"] / plan["goodput"] / 86_400
     usd = days * 24 * task["usd_per_hour"] * (gpus if billed == "used" else task["gpus"])
@@ -231,8 +223,6 @@ def failing(plan: dict, task: dict) -> list[str]:
         "reasons": all(plan["reasons"].get(axis, "").strip() for axis in ("tp", "cp", "pp", "dp") if plan[axis] > 1),
     }
     return [line for line, holds in lines.items() if not holds]
-    ### END SOLUTION
-
 # %% right: claims as ratios
 # -         "claims": abs(plan["days"] - days) <= 0.05 * days and abs(plan["usd"] - usd) <= 0.05 * usd,
 # +         "claims": all(abs(plan[name] / own - 1) <= 0.05 for name, own in (("days", days), ("usd", usd))),

@@ -31,25 +31,17 @@ JUDGING = prediction(
     pytorch="Larger micro-batches, or HSDP with its gathers inside a server, move the edge.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def slower_interval() -> tuple[float, float]:
     """How many times longer a step takes: (low, high), high at most 4 × low."""
-    ### BEGIN SOLUTION
     slower = params("predict-slower-wire").slower  # the gathers were about half as long as the computation, or longer
     return slower / 4, slower
-    ### END SOLUTION
-
 # %% right: from a roofline
 def slower_interval():
     compute = 6 * 8e9 * 4096 / 500e12
     traffic = 3 * 2 * 8e9 / 40e9
     ratio = max(compute, 8 * traffic) / max(compute, traffic)
     return [ratio / 2, ratio * 1.5]
-
-
 # %% wrong: one number => values not-a-pair
 # ~ return slower / 4, slower ==> return slower
 # %% wrong: it commits to nothing => values too-wide

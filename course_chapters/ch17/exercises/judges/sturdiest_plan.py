@@ -2,10 +2,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.records import Case, Outcome
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, describe, hidden, oracle, shown
 from course_lib.estimate.units import GB
 
 Takes = Mapping[str, tuple[float, float, float] | None]  # condition -> memory, days, dollars
@@ -143,19 +140,13 @@ JUDGING = Judging(
     "costs minutes.",
 )
 
-ANSWERS = r'''import math
-
-from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 ranking = params("sturdiest-plan").ranking  # leave as is: first decides the number of "changes", or the "worst" ratio
 
 
 def sturdiest(plans: dict[str, dict], limits: dict[str, tuple]) -> str | None:
     """The name of the plan to choose before the change is known."""
 
-    ### BEGIN SOLUTION
     def holds(takes, condition):
         return takes[condition] is not None and all(
             x <= y for x, y in zip(takes[condition], limits[condition], strict=True)
@@ -171,8 +162,6 @@ def sturdiest(plans: dict[str, dict], limits: dict[str, tuple]) -> str | None:
         return (-survived, worst) if ranking == "changes" else (worst, -survived)
 
     return min((name for name in plans if holds(plans[name], "as planned")), key=score, default=None)
-    ### END SOLUTION
-
 # %% right: the last of equal ones
 # ~ in plans if holds ==> in reversed(plans) if holds
 # %% wrong: the first plan => values
@@ -208,8 +197,7 @@ def sturdiest(plans: dict[str, dict], limits: dict[str, tuple]) -> str | None:
 # ~ math.inf ==> 0.0
 # %% wrong: changes alone => generality
 # > the worst ratio counts the condition as planned, too.
-# ~ for condition, took in takes.items()
-# ~~ ==> for condition, took in takes.items() if condition != "as planned" or len(takes) == 1
+# ~ items() ==> items() if condition != "as planned" or len(takes) == 1
 # %% wrong: a hole leaves a plan out => values
 # > such a plan may be chosen where it survives as planned.
 # ~ if holds(plans[name], "as planned") ==> if holds(plans[name], "as planned") and None not in plans[name].values()

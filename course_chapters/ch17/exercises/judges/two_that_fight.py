@@ -1,18 +1,13 @@
-import random
-
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, hidden, shown
 from course_grader.judging.per_row import FINE, Column, one_verdict, table
-from course_grader.judging.random_inputs import each_changed
-from course_grader.records import Case
 from course_lib.estimate.units import BILLION, GB, TFLOP
 
 right = Worked("two-that-fight")
 
 COLUMNS = (
     Column(
-        part="replicas",
-        unit="seconds",
+        "replicas",
+        "seconds",
         want=right[0],
         words=lambda p, n, shard, per, *rest: (
             f"{p / BILLION:.3g}B on {n} GPUs, {shard} share a copy, servers of {per}, {rest[2]} micro-batches"
@@ -20,8 +15,8 @@ COLUMNS = (
         rel=FINE,
     ),
     Column(
-        part="recompute",
-        unit="seconds",
+        "recompute",
+        "seconds",
         want=right[1],
         words=lambda layers, tokens, width, tp, *rest: f"{layers} layers of {width:,}, {tokens:,} tokens, tp {tp}",
         rel=FINE,
@@ -29,7 +24,7 @@ COLUMNS = (
 )
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     def row(gpus: int, shard: int, per: int, compute: float | None = None) -> tuple[object, ...]:
         inside, across = rng.choice((300, 450)) * GB, rng.choice((25, 50)) * GB
         run = rng.randint(5, 90) * BILLION, gpus, shard, per, inside, across, rng.choice((1, 3, 8, 16))
@@ -89,7 +84,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, micro_batches, compute) -> float:
     """Exposed seconds of a step with HSDP."""
-    ### BEGIN SOLUTION
     weights, copies = 2 * parameters, gpus // shard
     near = all(start // per_server == (start + shard - 1) // per_server for start in range(0, gpus, shard))
     first, second = inside if near else across, inside if gpus <= per_server else across
@@ -97,17 +91,13 @@ def sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, m
     sums = 2 * (copies - 1) / copies * weights / shard / second
     talk = gathers + sums if first == second else max(gathers, sums)
     return max(0.0, talk - compute)
-    ### END SOLUTION
 
 
 def recompute_and_tensor(layers: int, tokens: int, hidden: int, tp: int, bandwidth: float, rate: float) -> float:
     """Seconds that full recomputation adds to a step on a tensor-parallel rank."""
-    ### BEGIN SOLUTION
     work = 24 * tokens * hidden**2 / tp / rate
     talk = 2 * 2 * (tp - 1) / tp * 2 * tokens * hidden / bandwidth
     return layers * (work + talk)
-    ### END SOLUTION
-
 # %% right: wires as a table  from: worked
 def sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, micro_batches, compute):
     everyone, loads = range(gpus), {inside: 0.0, across: 0.0}

@@ -3,3 +3,6 @@
 from course_chapters.ch18.exercises.judges.drills import DRILLS
 
 __all__ = ["DRILLS"]
+
+IMPORTS = """import torch
+from course_lib import params"""

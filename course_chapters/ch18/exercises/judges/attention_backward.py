@@ -1,15 +1,15 @@
 import random
+from functools import partial
 
 from torch import Tensor
 
-from course_chapters.ch18.exercises.judges.tiles import held_fault, results_fault, traffic_fault
-from course_grader.judging import Judging, Params, Worked, judged
+from course_chapters.ch18.exercises.judges.tiles import MEMORY, verdicts
+from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import coin_of, normal
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.records import Case
 
 right = Worked("attention-backward")
-MEMORY = (24, 8, 4)  # rows, columns and width of the case in which the fast memory is looked at
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -35,19 +35,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    got = outcome.value
-    fault = results_fault(right, case, got, ("dv", "dk", "dq"))
-    if case.part == "held":
-        return judged(case, fault or held_fault(got, *MEMORY, 6, 6), named=True)
-    return judged(case, fault, ("cost", "traffic", traffic_fault(right, case, got)), named=True)
-
-
 JUDGING = Judging(
     shares="values:gradients 0.5, cost:traffic 0.15, cost:held 0.1, generality:tiles 0.25",
     measured_by_worker=("cost:traffic", "cost:held"),
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=partial(verdicts, right, ("dv", "dk", "dq"), 6, 6),
     why="""The weights are cheap to compute again and expensive to keep: one more matmul replaces a matrix of tokens ×
 tokens. The softmax's gradient needs Σ P · dP over a whole row of keys, which no tile has. But that sum equals Σ grad ·
 out, which has one row of width numbers.""",
@@ -85,29 +77,11 @@ def attention_backward(memory, rows, columns):
         memory.store("dv", dv, keys)
     ### END SOLUTION
 
-# %% right: delta while the first tile of keys is here, and scores not in place
-power = params("attention-backward").power
-
-
-def attention_backward(memory, rows, columns):
-    scale = memory.shape("q")[1] ** -power
-    for keys in memory.tiles("k", columns):
-        k, v = memory.load("k", keys) * scale, memory.load("v", keys)
-        dk = dv = 0
-        for queries in memory.tiles("q", rows):
-            q, grad = memory.load("q", queries), memory.load("grad", queries)
-            if keys.start == 0:
-                memory.store("delta", (grad * memory.load("out", queries)).sum(1, keepdim=True), queries)
-            p = (q @ k.T - memory.load("log_sum", queries)).exp()
-            ds = p * (grad @ v.T - memory.load("delta", queries))
-            dq = ds @ k
-            if keys.start:
-                dq += memory.load("dq", queries)
-            memory.store("dq", dq, queries)
-            dk, dv = dk + ds.T @ q * scale, dv + p.T @ grad
-        memory.store("dk", dk, keys)
-        memory.store("dv", dv, keys)
-
+# %% right: scores not in place
+# ~ (q @ k.T).mul_(scale).sub_(memory.load("log_sum", queries)).exp_()
+# ~~ ==> (q @ k.T * scale - memory.load("log_sum", queries)).exp()
+# ~ (grad @ v.T).sub_(memory.load("delta", queries)).mul_(p).mul_(scale)
+# ~~ ==> p * (grad @ v.T - memory.load("delta", queries)) * scale
 # %% right: queries scaled, two tiles of scores in place
 # ~ q, grad = memory.load("q", queries), ==> q, grad = memory.load("q", queries) * scale,
 # ~ p = (q @ k.T).mul_(scale).sub_ ==> p = (q @ k.T).sub_

@@ -16,7 +16,6 @@ kernel in it costs its preamble, its binding and its launch: 6.8 µs. The other 
 ANSWERS = r'''# %% right: worked
 def audit_compiled() -> dict[str, tuple[float, str, str]]:
     """(number, "right" or "wrong", cause) of each statement, by id."""
-    ### BEGIN SOLUTION
     flop = 6 * 7.50e9 + 12 * 32 * 4096 * 8192  # of a token
     right = "right", "as printed"
     return {
@@ -28,8 +27,6 @@ def audit_compiled() -> dict[str, tuple[float, str, str]]:
         "liger-tokens": (4096 / 0.17721, *right),
         "inductor-launch": (2.1 + 1.7 + 3.0, "wrong", "a whole call"),
     }
-    ### END SOLUTION
-
 # %% right: by hand, lists, other letters
 # ~ (100 * 6667 * flop / 989e12, "wrong", "swapped") ==> [39, "Wrong", "Swapped"]
 # ~ 104.9 * 6.61e9 * 2 / 1e9 ==> 1387

@@ -1,13 +1,9 @@
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_chapters.ch18.exercises.diagnose_step import CAUSES
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, hidden, shown, table
 from course_grader.judging.diagnoses import Diagnosis
-from course_grader.judging.per_row import Column, table
-from course_grader.records import Case
 from course_lib.messages import count_text
 
 Trace = dict[str, Any]
@@ -46,7 +42,7 @@ def _queued(
     return {"seconds": max(end for _, _, end in [*seen, *device]), "device": device, "host": seen}
 
 
-def _drawn(rng: random.Random, cause: str) -> Trace:
+def _drawn(rng: Random, cause: str) -> Trace:
     """A step of 30 kernels with one cause."""
     small = cause == "small kernels"
     often = 0.9 if small else 0.25
@@ -68,7 +64,7 @@ def _flat(*device: tuple[str, int, int], host: Sequence[tuple[str, int, int]] = 
     return {"seconds": seconds, "device": list(device), "host": list(host)}
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     limit, words = params["percent"] / 100, list(CAUSES)
     known = [*(_drawn(rng, word) for word in words), _flat(("matmul", 0, 700), ("small", 700, 1000))]
     other = [_drawn(rng, word) for word in rng.sample(words * 2, 2 * len(words))]
@@ -110,11 +106,9 @@ JUDGING = Judging(
     "generality:cause 0.4",
     cases=_cases,
     verdicts=table(
-        [
-            Column(part="idle", unit="of the step", want=lambda *row: right[0](*row)[0], words=_words),
-            Column(part="exposed", unit="of the step", want=lambda *row: right[0](*row)[1], words=_words),
-        ],
-        Diagnosis(part="cause", choices=tuple(CAUSES), want=right[1], words=_words, fine="sound", look=LOOK),
+        [Column("idle", "of the step", words=_words), Column("exposed", "of the step", words=_words)],
+        Diagnosis("cause", tuple(CAUSES), words=_words, fine="sound", look=LOOK),
+        right=right,
     ),
     why="Everything is a length of unions over the step. The order matters: a device that waits for a compiler, for "
     "data or for the host has gaps in each case, so the causes that the host names come first, and “launch-bound” is "
@@ -161,7 +155,6 @@ def cause(trace: dict, limit: float) -> str:
         return "exposed"
     return "small kernels" if takes("device", "small") > 2 * most else "sound"
     ### END SOLUTION
-
 # %% right: by the part beyond the last end
 # ~ total += max(0.0, end - max(start, last)) ==> total += max(end, last) - max(start, last) if end > last else 0.0
 # ~ idle, exposed = shares(trace) ==> idle, exposed = list(shares(trace))
@@ -170,8 +163,7 @@ def cause(trace: dict, limit: float) -> str:
 # ~ total += max(0.0, end - max(start, last)) ==> total += end - start
 # %% wrong: all communication is exposed => values
 # > communication that runs under a matmul or a small kernel is not exposed.
-# ~ (every - work) / trace["seconds"]
-# ~~ ==> union([(a, b) for kind, a, b in trace["device"] if kind == "communication"]) / trace["seconds"]
+# ~ (every - work) ==> union([(a, b) for kind, a, b in trace["device"] if kind == "communication"])
 # %% wrong: waiting for communication is idle => values
 # > the device is not idle while communication runs.
 # ~ (trace["seconds"] - every) / trace["seconds"] ==> (trace["seconds"] - work) / trace["seconds"]

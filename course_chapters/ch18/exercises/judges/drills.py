@@ -1,53 +1,51 @@
 """Answers to chapter 18's drills."""
 
-from course_grader.judging import Mistake, Times, drill_key
+from course_grader.judging import Times, drill_key
 
 DRILLS = {
     "queue-time": drill_key(
         lambda p: p["kernels"] * p["launch"] + p["lasts"],
         "Launches take longer, so the last kernel starts after {{kernels:int}} · {{launch}} µs: {{answer}} µs.",
-        Mistake("both", lambda p: p["kernels"] * (p["launch"] + p["lasts"]), "Host and device work at the same time."),
-        Mistake("device", lambda p: p["kernels"] * p["lasts"], "That is the device's work alone."),
+        (lambda p: p["kernels"] * (p["launch"] + p["lasts"]), "Host and device work at the same time."),
+        (lambda p: p["kernels"] * p["lasts"], "That is the device's work alone."),
     ),
     "chain-bytes": drill_key(
         lambda p: 2 * p["size"] * (p["operations"] - 1),
         "Each of the {{operations}} − 1 results in between was written and read again: {{answer}} MB.",
-        Mistake("once", Times(0.5), "A result in between is written and read."),
-        Mistake("all", lambda p: 2 * p["size"] * p["operations"], "The first input and the last result still pass."),
+        (Times(0.5), "A result in between is written and read."),
+        (lambda p: 2 * p["size"] * p["operations"], "The first input and the last result still pass."),
     ),
     "compiled-share": drill_key(
         lambda p: 1 / (p["share"] / 100 + (1 - p["share"] / 100) / p["times"]),
         "1 / (share + rest / {{times}}) = {{answer}}: Amdahl's law.",
-        Mistake("upside", lambda p: p["share"] / 100 + (1 - p["share"] / 100) / p["times"], "That is the new time."),
-        Mistake(
-            "swapped", lambda p: 1 / (1 - p["share"] / 100 + p["share"] / 100 / p["times"]), "Matmuls stay as they are."
-        ),
+        (lambda p: p["share"] / 100 + (1 - p["share"] / 100) / p["times"], "That is the new time."),
+        (lambda p: 1 / (1 - p["share"] / 100 + p["share"] / 100 / p["times"]), "Matmuls stay as they are."),
     ),
     "launches-of-step": drill_key(
         lambda p: p["kernels"] * p["launch"] * p["layers"] / 1000,
         "{{kernels:int}} · {{launch}} µs · {{layers:int}} = {{answer}} ms.",
-        Mistake("layer", lambda p: p["kernels"] * p["launch"] / 1000, "That is one layer."),
-        Mistake("micro", Times(1000), "Those are microseconds."),
+        (lambda p: p["kernels"] * p["launch"] / 1000, "That is one layer."),
+        (Times(1000), "Those are microseconds."),
     ),
     "least-kernel": drill_key(
         lambda p: p["launch"] * p["rate"],
         "{{launch}} µs · {{rate}} TB/s = {{answer}} MB.",
-        Mistake("inverse", lambda p: p["rate"] / p["launch"], "Multiply the time by the rate."),
+        (lambda p: p["rate"] / p["launch"], "Multiply the time by the rate."),
     ),
     "idle-share": drill_key(
         lambda p: 100 * (1 - p["busy"] / p["step"]),
         "1 − {{busy}} / {{step}} = {{answer}} %.",
-        Mistake("busy", lambda p: 100 * p["busy"] / p["step"], "That is the busy share."),
-        Mistake("of-busy", lambda p: 100 * (p["step"] / p["busy"] - 1), "That is a share of the busy time."),
+        (lambda p: 100 * p["busy"] / p["step"], "That is the busy share."),
+        (lambda p: 100 * (p["step"] / p["busy"] - 1), "That is a share of the busy time."),
     ),
     "compile-pays": drill_key(
         lambda p: p["compile"] * 1000 / p["saved"],
         "{{compile}} s / {{saved}} ms = {{answer}} steps.",
-        Mistake("units", lambda p: p["compile"] / p["saved"], "Seconds over milliseconds: convert one of them."),
+        (lambda p: p["compile"] / p["saved"], "Seconds over milliseconds: convert one of them."),
     ),
     "padding-share": drill_key(
         lambda p: 50 * (1 - 1 / p["longest"]),
         "The mean length is half of the longest, so {{answer}} % is padding.",
-        Mistake("fraction", Times(0.01), "That is the fraction; a percentage is asked for."),
+        (Times(0.01), "That is the fraction; a percentage is asked for."),
     ),
 }

@@ -1,10 +1,7 @@
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, hidden, judged, shown
 from course_grader.judging.per_row import EXACT, Column
 from course_grader.records import Case, Outcome, Verdict
 
@@ -13,7 +10,7 @@ Chain = tuple[Ops, dict[str, int], list[str], int]  # operations, bytes, what is
 right = Worked("fuse-or-not")
 
 
-def _chain(rng: random.Random, count: int, most: int) -> Chain:
+def _chain(rng: Random, count: int, most: int) -> Chain:
     """Operations that take a recent result and others, most of them pointwise, with a few matmuls and reductions."""
     ops: list[tuple[str, str, list[str]]] = []
     sizes = {f"x{at}": 8 * rng.randrange(1, 9) for at in range(4)}
@@ -32,7 +29,7 @@ def _row(sizes: str, keep: str, most: int, *ops: str) -> Chain:
     return [(op.split()[0], op.split()[1], op.split()[2:]) for op in ops], weights, keep.split(), most
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     count, most = params["count"], params["most"]
     known = [_chain(rng, count, most) for _ in range(2)]
     late = _row("a=8 b=8 c=8 d=8 t=8 u=64 v=8", "v", 3, "t pointwise a d", "u pointwise t b", "v pointwise u c")
@@ -65,7 +62,7 @@ def _words(ops: Ops, *_: object) -> str:
     return f"{len(ops)} operations that end in {ops[-1][0]}"
 
 
-_TRAFFIC = Column(part="traffic", unit="bytes", want=right[0], words=_words, rel=EXACT)
+_TRAFFIC = Column("traffic", "bytes", want=right[0], words=_words, rel=EXACT)
 
 
 def _illegal(ops: Ops, most: int, names: Sequence[str]) -> str:
@@ -120,7 +117,6 @@ JUDGING = Judging(
 ANSWERS = r'''# %% right: worked
 def traffic(ops: list, sizes: dict[str, float], keep: list[str], kernels: list[list[str]]) -> float:
     """Bytes that the kernels read and write together."""
-    ### BEGIN SOLUTION
     inputs = {result: set(names) for result, _, names in ops}
     total = 0
     for at, names in enumerate(kernels):
@@ -128,12 +124,10 @@ def traffic(ops: list, sizes: dict[str, float], keep: list[str], kernels: list[l
         later = set(keep).union(*(inputs[name] for kernel in kernels[at + 1 :] for name in kernel))
         total += sum(sizes[name] for name in read) + sum(sizes[name] for name in names if name in later)
     return total
-    ### END SOLUTION
 
 
 def fuse(ops: list, sizes: dict[str, float], keep: list[str], most: int) -> list[list[str]]:
     """The kernels that move the fewest bytes, as lists of results in order."""
-    ### BEGIN SOLUTION
     names, kinds = [op[0] for op in ops], [op[1] for op in ops]
 
     def fits(start: int, stop: int) -> bool:
@@ -152,15 +146,12 @@ def fuse(ops: list, sizes: dict[str, float], keep: list[str], most: int) -> list
                 ways.append((traffic(ops, sizes, keep, kernels + rest), kernels))
         best.append(min(ways, key=lambda way: way[0]))
     return best[-1][1]
-    ### END SOLUTION
-
 # %% right: the last of equal ways
 # ~ for start in range(stop): ==> for start in reversed(range(stop)):
 # ~ best.append(min(ways, key=lambda way: way[0])) ==> best.append(sorted(ways, key=lambda way: way[0])[0])
 # %% wrong: reads once for each operation => values
 # > a tensor that several operations of a kernel take is read once.
-# ~ total += sum(sizes[name] for name in read)
-# ~~ ==> total += sum(sizes[each] for name in names for each in inputs[name] - set(names))
+# ~ [name] for name in read ==> [each] for name in names for each in inputs[name] - set(names)
 # %% wrong: all results are written => values
 # > a result that only its own kernel takes is not written.
 # ~ sum(sizes[name] for name in names if name in later) ==> sum(sizes[name] for name in names)
@@ -171,24 +162,7 @@ def fuse(ops: list, sizes: dict[str, float], keep: list[str], most: int) -> list
 # > the results that others need are written, and count too.
 # ~ + sum(sizes[name] for name in names if name in later) ==> + 0
 # %% wrong: as much as fits from the left => values too-many-bytes
-# -     best = [(0, [])]
-# -     for stop in range(1, len(ops) + 1):
-# -         ways = []
-# -         for start in range(stop):
-# -             if fits(start, stop):
-# -                 kernels = [*best[start][1], names[start:stop]]
-# -                 rest = [[name] for name in names[stop:]]  # so that what they read counts as written
-# -                 ways.append((traffic(ops, sizes, keep, kernels + rest), kernels))
-# -         best.append(min(ways, key=lambda way: way[0]))
-# -     return best[-1][1]
-# +     found, start = [], 0
-# +     while start < len(ops):
-# +         stop = start + 1
-# +         while stop < len(ops) and fits(start, stop + 1):
-# +             stop += 1
-# +         found.append(names[start:stop])
-# +         start = stop
-# +     return found
+# ~ key=lambda way: way[0] ==> key=lambda way: [-len(kernel) for kernel in way[1]]
 # %% wrong: nothing fused => values too-many-bytes
 # ~ or (len(read) <= most and not mixed) ==> or not run
 # %% wrong: on through a reduction => values illegal

@@ -1,12 +1,13 @@
 import random
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged
+from course_grader.judging import Fault, Judging, Params, Worked
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.mistakes import Wrong
+from course_grader.judging.oracles import oracle
 from course_grader.judging.ranks import LATE, STREAM_LATE, PerRank, moved_early
 from course_grader.judging.tensors import coin_of, nbytes, normal, tensor_fault
-from course_grader.judging.traffic import Meter, too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging.traffic import too_few_bytes
+from course_grader.records import Case, Outcome
 from course_lib.cluster import Topology
 
 LINK = Topology().levels[0]
@@ -31,7 +32,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under((LATE, STREAM_LATE), "four ranks", "protocol:in-flight", lambda: data(4, 30e-6))
 
 
-def _values(case: Case, outcome: Outcome) -> Fault | None:
+def _values(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     for rank, (got, want) in enumerate(zip(outcome.value, right.value(case), strict=True)):
         fault = tensor_fault(f"rank {rank}'s product", got["out"], want["out"])
         if fault and case.adversary is not None:
@@ -41,7 +42,7 @@ def _values(case: Case, outcome: Outcome) -> Fault | None:
     return None
 
 
-def _products(case: Case, outcome: Outcome) -> Fault | None:
+def _products(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     needed = len(right.value(case)[0]["out"])
     for rank, got in enumerate(outcome.value):
         if got["rows"] != needed:
@@ -50,46 +51,32 @@ def _products(case: Case, outcome: Outcome) -> Fault | None:
     return None
 
 
-def _bytes(case: Case, meter: Meter) -> Fault | None:
+def _bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     rows, n = nbytes((case.per_rank or ())[0][1]), case.ranks or 1
-    most, sent = (n - 1) * rows, max(meter["bytes_sent"])
+    most, sent = (n - 1) * rows, max(outcome.meter["bytes_sent"])
     if sent > most:
         return "too-many-bytes", f"a rank sends {sent:,} bytes; {most:,} are enough: each row once to each other rank."
-    return too_few_bytes(meter, [rows if n > 1 else 0] * n, [most] * n)
+    return too_few_bytes(outcome.meter, [rows if n > 1 else 0] * n, [most] * n)
 
 
-def _time(case: Case, meter: Meter) -> Fault | None:
+def _time(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     product, x, _ = (case.per_rank or ())[0]
-    n, hop = case.ranks or 1, LINK.latency + nbytes(x) / LINK.bandwidth
+    n, hop, took = case.ranks or 1, LINK.latency + nbytes(x) / LINK.bandwidth, outcome.meter["seconds"]
     best = product + (n - 1) * max(product, hop)
-    if meter["seconds"] <= best + 0.3 * min(product, hop):
+    if took <= best + 0.3 * min(product, hop):
         return None
     return "nothing-hidden", (
-        f"it takes {meter['seconds'] * 1e6:.1f} µs, where {best * 1e6:.1f} are enough: the product of one rank's rows "
+        f"it takes {took * 1e6:.1f} µs, where {best * 1e6:.1f} are enough: the product of one rank's rows "
         f"takes {product * 1e6:.1f}, a hop {hop * 1e6:.1f}. Which of them wait for the other?"
     )
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _values(case, outcome)
-    if case.adversary is not None:
-        return judged(case, fault, named=True)
-    return judged(
-        case,
-        fault,
-        ("protocol", "products", _products(case, outcome)),
-        ("cost", "bytes", _bytes(case, outcome.meter)),
-        ("cost", "overlap", _time(case, outcome.meter)),
-        named=True,
-    )
-
-
 JUDGING = Judging(
-    point=("cost:overlap",),
+    point=("cost:overlap", "protocol:products"),  # without `matmul` there is no time to hide
     shares="values:product 0.3, cost:overlap 0.3, cost:bytes 0.1, protocol:products 0.1, protocol:in-flight 0.1, "
     "generality:ranks 0.1",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=oracle(_values, {"protocol:products": _products, "cost:bytes": _bytes, "cost:overlap": _time}, named=True),
     why="""A matmul treats its rows separately, so it can begin with the rows that are already there. Each hop runs
 under the product of the rows that arrived before. Bytes and FLOPs are those of the plain form; only the order
 changed.""",

@@ -82,21 +82,10 @@ def best_pieces(ranks: int, product: float, transfer: float, latency: float, lau
     return min(range(1, most + 1), key=lambda pieces: seconds(ranks, product, transfer, latency, launch, pieces))
     ### END SOLUTION
 
-# %% right: the longest of three chains
-def seconds(ranks, product, transfer, latency, launch, pieces):
-    compute, wire = product / pieces + launch, transfer / pieces
-    if ranks == 1:
-        return pieces * compute
-    slower = max(compute, wire)
-    all_messages = latency + wire + ((ranks - 1) * pieces - 1) * slower
-    all_hops = (ranks - 1) * (latency + wire) + (pieces - 1) * slower
-    return compute + max((ranks * pieces - 1) * compute, all_messages, all_hops)
-
-
-def best_pieces(ranks, product, transfer, latency, launch, most):
-    times = {seconds(ranks, product, transfer, latency, launch, p): p for p in range(most, 0, -1)}
-    return times[min(times)]
-
+# %% right: by sorting
+# ~ free = max(begin, free) + transfer / pieces ==> free = transfer / pieces + sorted((begin, free))[-1]
+# ~ min(range(1, most + 1), key=lambda pieces: seconds(ranks, product, transfer, latency, launch, pieces))
+# ~~ ==> min((seconds(ranks, product, transfer, latency, launch, pieces), pieces) for pieces in range(1, most + 1))[1]
 # %% wrong: one after the other => values
 # > this is the time of all messages and then all products.
 # ~ begin = max(done, arrived[i - pieces] if i >= pieces else 0.0) ==> begin = done

@@ -21,12 +21,9 @@ where one token at a time is decoded or a chain of elementwise operations runs a
 ANSWERS = r'''# %% right: worked
 def gain() -> tuple[float, float]:
     """How many times as fast you believe it became: (low, high), high at most 4 × low."""
-    ### BEGIN SOLUTION
     matmuls = 0.85  # of the time of a large-batch step, which compiling does not touch
     factor = 1 / (matmuls + (1 - matmuls) / 10)
     return factor / 1.5, factor * 1.5
-    ### END SOLUTION
-
 # %% right: far off, but committed
 # ~ factor / 1.5, factor * 1.5 ==> 10.0, 40.0
 # %% wrong: too wide => values too-wide

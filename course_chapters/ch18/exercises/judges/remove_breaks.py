@@ -1,19 +1,17 @@
-import random
 from typing import Any
 
 import torch
 
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import tensor_fault
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("remove-breaks")
 PARTS = ("clip", "mean", "ramp")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     coin = torch.Generator().manual_seed(rng.randrange(2**31))
 
     def draw(*shape: int) -> torch.Tensor:
@@ -26,7 +24,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("clip", "values:clip", 0, [(large, 1.0), (0.1 * large / large.norm(), 1.0)]),
         shown("kept_mean", "values:mean", 1, [(draw(3), mask) for mask in masks]),
         shown("Ramp", "values:ramp", 2, [(params["steps"],), *((draw(2),) for _ in range(params["steps"] + 2))]),
-        hidden("clip at other norms", "generality:clip", 0, [(torch.zeros(4), 2.0), (4 * draw(4), 2.0)]),
+        hidden("clip at another norm", "values:clip", 0, [(4 * draw(4), 2.0)]),
+        hidden("kept_mean of two", "values:mean", 1, [(draw(2), masks[0][:2])]),
+        hidden("clip of zeros", "generality:clip", 0, [(torch.zeros(4), 2.0)]),
         hidden("kept_mean over NaN and infinity", "generality:mean", 1, [(bad, few), (bad, few & (bad > 0))]),
         hidden("Ramp of one step", "values:ramp", 2, [(1,), *((draw(2, 2),) for _ in range(3))]),
     ]
@@ -75,10 +75,7 @@ JUDGING = Judging(
     "`torch._dynamo.explain(function)(*inputs)` counts.",
 )
 
-ANSWERS = r'''import torch
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def clip(x: torch.Tensor, limit: float) -> torch.Tensor:
     """x, scaled down to the norm `limit` if it is longer."""
     ### BEGIN SOLUTION
@@ -108,7 +105,6 @@ class Ramp(torch.nn.Module):
         self.calls.add_(1)
         return x * (self.calls / self.steps).clamp(max=1)
         ### END SOLUTION
-
 # %% right: by choosing
 # ~ x * (limit / x.norm()).clamp(max=1) ==> torch.where(x.norm() > limit, x * (limit / x.norm()), x)
 # ~ torch.where(keep, x, 0) ==> x.masked_fill(~keep, 0)
@@ -118,8 +114,7 @@ class Ramp(torch.nn.Module):
 # +     norm = x.norm()
 # +     return x * (limit / norm) if norm > limit else x
 # %% wrong: a branch for nothing kept => cost graph-break
-# ~ return torch.where(keep, x, 0).sum() / keep.sum().clamp(min=1)
-# ~~ ==> return x[keep].mean() if keep.any() else x.new_zeros(())
+# ~ torch.where(keep, x, 0).sum() / keep.sum().clamp(min=1) ==> x[keep].mean() if keep.any() else x.new_zeros(())
 # %% wrong: counts as a Python number => cost graph-break
 # ~ keep.sum().clamp(min=1) ==> max(keep.sum().item(), 1)
 # %% wrong: zero divided by zero => generality
@@ -142,8 +137,7 @@ class Ramp(torch.nn.Module):
 # > the factor must grow from call to call.
 # ~ self.calls.add_(1) ==> self.calls.fill_(1)
 # %% wrong: the compiler switched off => cost graph-break
-# -     return x * (limit / x.norm()).clamp(max=1)
-# +     return torch._dynamo.disable(lambda: x * (limit / x.norm()).clamp(max=1))()
+# ~ x * (limit / x.norm()).clamp(max=1) ==> torch._dynamo.disable(lambda: x * (limit / x.norm()).clamp(max=1))()
 # %% wrong: left as it is => not-answered
 # ~ return x * (limit / x.norm()).clamp(max=1) ==> raise NotImplementedError
 '''

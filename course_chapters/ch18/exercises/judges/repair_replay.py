@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch18.exercises.repair_replay import STEPS
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged
+from course_grader.judging import Fault, Judging, Params, Worked, describe, first
 from course_grader.judging.cases import hidden, shown
+from course_grader.judging.oracles import oracle
 from course_grader.judging.tensors import same_tensors, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.records import Case, Outcome
 
 right = Worked("repair-replay")
 
@@ -42,18 +43,9 @@ def _eager(case: Case) -> list[dict[str, Tensor]]:
     return found
 
 
-def _is_seen(seen: Any, count: int) -> bool:
-    """Whether this is what the probe saw of so many batches."""
-    if type(seen) is not dict or {type(seen.get(name)) for name in ("captures", "steps")} != {int}:
-        return False
-    return all(type(seen.get(name)) is list and len(seen[name]) == count for name in ("found", "given")) and all(
-        type(each) is dict for each in seen["given"]
-    )
-
-
-def _values_fault(case: Case, seen: Any) -> Fault | None:
-    wants = _eager(case)
-    if not _is_seen(seen, len(wants)):
+def _values_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    seen, wants = outcome.value, _eager(case)
+    if {len(wants)} != {len(seen["found"]), len(seen["given"])}:
         return "wrong-shape", f"{case.name}: expected a dictionary of tensors for each batch; got {describe(seen)}."
     for call, (got, want) in enumerate(zip(seen["found"], wants, strict=True), 1):
         where = f"{case.name}, batch {call}"
@@ -67,25 +59,20 @@ def _values_fault(case: Case, seen: Any) -> Fault | None:
     return None
 
 
-def _cost_fault(case: Case, seen: Any) -> Fault | None:
+def _cost_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    captures, steps = outcome.value["captures"], outcome.value["steps"]
     kinds = len({_key(batch) for batch in case.args[1]})
-    if seen["captures"] > kinds:
-        return "captured-again", f"{case.name}: {seen['captures']} captures for {kinds} sets of shapes."
-    if seen["steps"] > seen["captures"]:
-        told = f"the step's Python ran {seen['steps']} times in {seen['captures']} captures."
-        return "not-replayed", f"{case.name}: {told}"
+    if captures > kinds:
+        return "captured-again", f"{case.name}: {captures} captures for {kinds} sets of shapes."
+    if steps > captures:
+        return "not-replayed", f"{case.name}: the step's Python ran {steps} times in {captures} captures."
     return None
-
-
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _values_fault(case, outcome.value)
-    return judged(case, fault, *([] if fault else [("cost", "replays", _cost_fault(case, outcome.value))]))
 
 
 JUDGING = Judging(
     shares="values:plain 0.1, values:bound 0.3, cost:replays 0.2, generality:shapes 0.4",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=oracle(_values_fault, {"cost:replays": _cost_fault}),
     why="Captured kernels read and write fixed memory. A dictionary is only names: when the step binds a name anew, "
     "the name leaves the memory that the kernels read, and later inputs go to memory that no kernel reads. So the "
     "graph's inputs are kept apart from the step's dictionary, and the caller gets copies, because the next replay "

@@ -1,13 +1,13 @@
 import random
+from functools import partial
 
-from course_chapters.ch18.exercises.judges.tiles import held_fault, results_fault, traffic_fault
-from course_grader.judging import Judging, Params, Worked, judged
+from course_chapters.ch18.exercises.judges.tiles import MEMORY, verdicts
+from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import coin_of, normal
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.records import Case
 
 right = Worked("tiled-attention")
-MEMORY = (24, 8, 4)  # rows, columns and width of the case in which the fast memory is looked at
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -32,19 +32,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    got = outcome.value
-    fault = results_fault(right, case, got, ("out", "log_sum"))
-    if case.part == "held":
-        return judged(case, fault or held_fault(got, *MEMORY, 4, 4), named=True)
-    return judged(case, fault, ("cost", "traffic", traffic_fault(right, case, got)), named=True)
-
-
 JUDGING = Judging(
     shares="values:out 0.45, cost:traffic 0.15, cost:held 0.1, generality:tiles 0.2, generality:scores 0.1",
     measured_by_worker=("cost:traffic", "cost:held"),
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=partial(verdicts, right, ("out", "log_sum"), 4, 4),
     why="""The softmax needs the sum over all keys, but a sum can grow: largest score, sum and output so far are enough
 to continue with the next tile. So a score is used where it was computed, and the matrix of scores never crosses to slow
 memory. The log-sum is all that the backward pass needs of it.""",
@@ -148,20 +140,8 @@ def tiled_attention(memory, rows, columns):
 # %% wrong: loads the queries again for every tile of keys => cost too-much-traffic
 # ~ s = q @ memory.load("k", keys).T ==> s = memory.load("q", queries) / width**0.5 @ memory.load("k", keys).T
 # %% wrong: a whole row of scores => cost too-much-held
-causal = params("tiled-attention").causal
-
-
-def tiled_attention(memory, rows, columns):
-    for queries in memory.tiles("q", rows):
-        q = memory.load("q", queries) / memory.shape("q")[1] ** 0.5
-        seen = [keys for keys in memory.tiles("k", columns) if not causal or keys.start < queries.stop]
-        s = torch.cat([q @ memory.load("k", keys).T for keys in seen], 1)
-        if causal:
-            s.masked_fill_(torch.arange(queries.start, queries.stop)[:, None] < torch.arange(s.shape[1]), -torch.inf)
-        p = s.softmax(1)
-        memory.store("out", sum(p[:, keys] @ memory.load("v", keys) for keys in seen), queries)
-        memory.store("log_sum", s.logsumexp(1, keepdim=True), queries)
-
+# ~ out, total = torch.zeros_like(q), ==> row, out, total = [], torch.zeros_like(q),
+# ~ largest = new ==> largest, row = new, [*row, s]
 # %% half: not yet the log-sum => 0
 # ~ largest + total.log() ==> total
 '''

@@ -1,17 +1,12 @@
-import random
-
 from course_chapters.ch18.published import LIMITS
-from course_grader.judging import Judging, Params, Worked
-from course_grader.judging.cases import shown
-from course_grader.judging.per_row import EXACT, Column, Word, shares, table
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Word, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, log_uniform, one_apart, plain, unseen
-from course_grader.records import Case
 from course_lib.estimate.units import bytes_text, duration_text, flops_text
 
 right = Worked("which-limit")
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: Random) -> list[Case]:
     rates = params["flops"], params["bandwidth"], 1e-6 * params["microseconds"]
     shapes = [(64, 1024, 1024), (1, 8192, 8192), (8192, 8192, 8192), (512, 4096, 4096)]
     narrow = [(k, n, 2, *rates) for k, n in ((1024, 1024), (4096, 512), (512, 512))]
@@ -47,11 +42,9 @@ JUDGING = Judging(
     shares=shares(seconds=(0.15, 0.15), limit=(0.15, 0.2), tokens=(0.15, 0.2)),
     cases=_cases,
     verdicts=table(
-        [
-            Column(part="seconds", unit="seconds", want=lambda *row: right(*row)[0], words=_words),
-            Word(part="limit", choices=LIMITS, want=lambda *row: right(*row)[1], words=_words),
-        ],
-        Column(part="tokens", unit="tokens", want=right[1], words=_words, rel=EXACT),
+        [Column("seconds", "seconds", words=_words), Word("limit", LIMITS, words=_words)],
+        Column("tokens", "tokens", words=_words, rel=EXACT),
+        right=right,
     ),
     why="Where the device and the host work at the same time, the longest of the three times counts, not their sum. "
     "Weights must be read however few tokens there are, so a wide product leaves the launch behind with a single token "
@@ -61,33 +54,25 @@ JUDGING = Judging(
 )
 
 ANSWERS = r'''import math
-from course_lib import params
-
-
 # %% right: worked
 host = params("which-limit").host  # leave as is: "ahead" of the device, or "blocking" until it has ended
 
 
 def limit(m: int, k: int, n: int, size: float, flops: float, bandwidth: float, launch: float) -> tuple[float, str]:
     """Seconds that the product costs in a long stream, and what takes so long."""
-    ### BEGIN SOLUTION
     moved = size * (m * k + k * n + m * n)
     times = {"launch": launch, "memory": moved / bandwidth, "compute": 2 * m * k * n / flops}
     word = max(times, key=times.get)
     if host == "blocking":
         return launch + max(times["memory"], times["compute"]), word
     return times[word], word
-    ### END SOLUTION
 
 
 def fewest_tokens(k: int, n: int, size: float, flops: float, bandwidth: float, launch: float) -> int:
     """The least m for which the launch is not the limit."""
-    ### BEGIN SOLUTION
     by_memory = (launch * bandwidth / size - k * n) / (k + n)
     by_compute = launch * flops / (2 * k * n)
     return max(1, math.floor(min(by_memory, by_compute)) + 1)
-    ### END SOLUTION
-
 # %% right: without a dictionary
 # ~ word = max(times, key=times.get) ==> word = next(each for each in times if times[each] == max(times.values()))
 # ~ max(1, math.floor(min(by_memory, by_compute)) + 1) ==> max(0, math.floor(min(by_memory, by_compute))) + 1

@@ -3,3 +3,7 @@
 from course_chapters.ch19.exercises.judges.drills import DRILLS
 
 __all__ = ["DRILLS"]
+
+IMPORTS = """import math
+import torch
+from course_lib import params"""

@@ -15,7 +15,6 @@ nor moments. PPO takes 16 FLOPs per parameter and token, GRPO 10: the frozen mod
 ANSWERS = r'''# %% right: worked
 def audit_post_training() -> dict[str, tuple[float, str, str]]:
     """(number, "right" or "wrong", cause) of each statement, by id."""
-    ### BEGIN SOLUTION
     right = "right", "as printed"
     return {
         "finetune-65b-fp32": (65 * (4 + 4 + 8), "wrong", "16-bit recipe"),
@@ -26,8 +25,6 @@ def audit_post_training() -> dict[str, tuple[float, str, str]]:
         "lora-18m": (175_000 / 10_000, *right),
         "gradients-7b": (7 * 4, *right),
     }
-    ### END SOLUTION
-
 # %% right: by hand, lists, other letters
 # ~ (65 * (4 + 4 + 8), "wrong", "16-bit recipe") ==> [1040, "Wrong", "16-bit recipe"]
 # ~ (780 / 48, "wrong", "weights alone") ==> [16.3, "wrong", "Weights alone"]
@@ -50,6 +47,4 @@ def audit_post_training() -> dict[str, tuple[float, str, str]]:
 # +     return {name: (number, *right) for name, (number, _, _) in found.items()}
 # %% wrong: another cause => values wrong-cause
 # ~ "wrong", "weights alone" ==> "wrong", "16-bit recipe"
-# %% wrong: left as it is => not-answered
-# ~ right = "right", "as printed" ==> raise NotImplementedError
 '''

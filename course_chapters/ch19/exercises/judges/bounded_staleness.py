@@ -12,20 +12,13 @@ right = Worked("bounded-staleness")
 Row = tuple[Any, ...]
 
 
-def _finished(rng: random.Random, count: int, low: int, high: int) -> list[tuple[int, int]]:
-    found = []
-    for _ in range(count):
-        first = rng.randint(low, high)
-        found.append((first, rng.randint(first, high)))
-    return found
-
-
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     def drawn(count: int, bounds: Sequence[int]) -> list[Row]:
-        rows = []
+        rows: list[Row] = []
         for _ in range(count):
             version, bound = rng.randint(4, 30), rng.choice(bounds)
-            finished = _finished(rng, rng.randint(3, 9), max(0, version - bound - 2), version)
+            firsts = [rng.randint(max(0, version - bound - 2), version) for _ in range(rng.randint(3, 9))]
+            finished = [(first, rng.randint(first, version)) for first in firsts]
             rows.append((finished, rng.randint(1, 4), version, bound))
         return rows
 
@@ -62,25 +55,8 @@ JUDGING = Judging(
     shares=shares(start=(0.2, 0.25), batch=(0.25, 0.3)),
     cases=_cases,
     verdicts=table(
-        Column(
-            part="start",
-            unit="rollouts",
-            want=right[0],
-            words=lambda started, batch, version, bound: (
-                f"{started} started, batches of {batch}, version {version}, at most {bound} old"
-            ),
-            rel=EXACT,
-        ),
-        Series(
-            part="batch",
-            want=right[1],
-            words=lambda finished, batch, version, bound: (
-                f"{finished}, a batch of {batch}, version {version}, at most {bound} old"
-            ),
-            each="rollout",
-            apart=_apart,
-            rel=EXACT,
-        ),
+        Column(part="start", unit="rollouts", want=right[0], words=right.words(0), rel=EXACT),
+        Series(part="batch", want=right[1], words=right.words(1), apart=_apart, rel=EXACT),
     ),
     why="""The rule for starts bounds the age of a rollout only if batches are made in the order of starts: then the
 trainer waits for the longest rollout. If batches are made of whatever has finished, a long rollout can be older than
@@ -89,7 +65,7 @@ the bound when its turn comes, and the second rule must leave it out or train on
     "`max_trajectory_age_steps` are this bound.",
 )
 
-ANSWERS = r'''from course_lib import params
+ANSWERS = r"""from course_lib import params
 
 
 # %% right: worked
@@ -97,14 +73,12 @@ counts = params("bounded-staleness").counts  # leave as is: the age of a rollout
 
 
 def may_start(started: int, batch: int, version: int, bound: int) -> int:
-    """How many more rollouts may start now."""
     ### BEGIN SOLUTION
     return max(0, (version + bound + 1) * batch - started)
     ### END SOLUTION
 
 
 def next_batch(finished: list, batch: int, version: int, bound: int) -> list[int]:
-    """Places in `finished` of the rollouts that are trained on now."""
     ### BEGIN SOLUTION
     made = [first if counts == "first" else last for first, last in finished]
     young = [place for place, each in enumerate(made) if version - each <= bound]
@@ -113,8 +87,7 @@ def next_batch(finished: list, batch: int, version: int, bound: int) -> list[int
     ### END SOLUTION
 
 # %% right: counted one by one
-# ~ return max(0, (version + bound + 1) * batch - started)
-# ~~ ==> return sum(n // batch - version <= bound for n in range(started, (version + bound + 2) * batch))
+# ~ max(0, (version + bound + 1) * batch - started) ==> len(range(started, (version + bound + 1) * batch))
 # ~ young.sort(key=lambda place: made[place]) ==> young = sorted(young, key=made.__getitem__)
 # %% wrong: the bound's batch may not start => values
 # > the batch that is exactly at the bound may start, too.
@@ -127,11 +100,10 @@ def next_batch(finished: list, batch: int, version: int, bound: int) -> list[int
 # ~ (version + bound + 1) ==> (version + 1)
 # %% wrong: negative => generality
 # > none may start then; the result is 0.
-# ~ max(0, (version + bound + 1) * batch - started) ==> (version + bound + 1) * batch - started
+# ~ max(0, (version + bound + 1) * batch - started) ==> ((version + bound + 1) * batch - started)
 # %% wrong: only to the end of a batch => values
 # > whole batches ahead may start, not only the rest of the batch that has begun.
-# ~ return max(0, (version + bound + 1) * batch - started)
-# ~~ ==> return min(max(0, (version + bound + 1) * batch - started), batch - started % batch)
+# ~ * batch - started) ==> * batch - started) and batch - started % batch
 # %% wrong: exactly at the bound is too old => values
 # > a rollout that is exactly as old as the bound may be trained on.
 # ~ version - each <= bound ==> version - each < bound
@@ -146,7 +118,7 @@ def next_batch(finished: list, batch: int, version: int, bound: int) -> list[int
 # ~ counts == "first" ==> counts != "first"
 # %% wrong: newest first => values
 # > these are the newest rollouts; take the oldest that are allowed.
-# ~ young.sort(key=lambda place: made[place]) ==> young.sort(key=lambda place: -made[place])
+# ~ made[place]) ==> -made[place])
 # %% wrong: as they finished => values
 # > these are the first in the list; take the oldest versions first.
 # ~ young.sort(key=lambda place: made[place]) ==> pass
@@ -156,6 +128,4 @@ def next_batch(finished: list, batch: int, version: int, bound: int) -> list[int
 # %% wrong: in the order of versions => values
 # > the rollouts are right; return their places in increasing order.
 # ~ sorted(young[:batch]) ==> young[:batch]
-# %% wrong: left as it is => not-answered
-# ~ return max(0 ==> raise NotImplementedError; return max(0
-'''
+"""

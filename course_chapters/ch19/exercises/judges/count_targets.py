@@ -5,13 +5,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_grader.judging import Judging, Params, Worked, judged
+from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import hidden, ranks_text, shown, under
-from course_grader.judging.mistakes import Fault, Wrong
+from course_grader.judging.mistakes import Fault, first_of
+from course_grader.judging.oracles import oracle
 from course_grader.judging.ranks import UNKIND
 from course_grader.judging.tensors import tensor_fault
-from course_grader.records import Case, Outcome, Verdict
-from course_lib.model.packing import document_ids
+from course_grader.records import Case, Outcome
 
 MOST = 64  # bytes of one number in any collective
 right = Worked("count-targets")
@@ -20,12 +20,10 @@ right = Worked("count-targets")
 def _pack(rng: random.Random, room: int, rows: int, share: float = 0.5) -> tuple[Tensor, Tensor]:
     """Rows of conversations with some padding, and which tokens the assistant wrote; a conversation can begin with
     one."""
-    lengths, bins = list[int](), list[list[int]]()
-    for _ in range(rows):
-        cut = sorted(rng.sample(range(1, room), 2))
-        bins.append(list(range(len(lengths), len(lengths) + 2)))
-        lengths += [cut[0], cut[1] - cut[0]]
-    ids = document_ids(bins, lengths, room)
+    ids = torch.full((rows, room), -1)
+    for row in range(rows):
+        first, both = sorted(rng.sample(range(1, room), 2))
+        ids[row, :both] = 2 * row + (torch.arange(both) >= first)
     learned = torch.tensor([[rng.random() < share for _ in range(room)] for _ in range(rows)], dtype=torch.bool)
     return ids, learned.reshape(rows, room)
 
@@ -40,6 +38,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     full = torch.zeros(1, room, dtype=torch.long), torch.ones(1, room, dtype=torch.bool)
     tiny = torch.zeros(1, 1, dtype=torch.long), torch.ones(1, 1, dtype=torch.bool)
     padding = torch.full((2, room), -1), torch.ones(2, room, dtype=torch.bool)
+    lone = {ranks_text(k): (tiny, *ranks(*[1] * (k - 1))) for k in (1, 2, 3)}
     return [
         shown("two ranks", "values:weights", per_rank=ranks(2, 2)),
         hidden("three ranks", "values:weights", per_rank=ranks(1, 3, 2)),
@@ -50,42 +49,31 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("four ranks, one without a row", "generality:ranks", per_rank=ranks(2, 0, 1, 1)),
         hidden("five ranks, one without a row", "generality:ranks", per_rank=ranks(1, 0, 2, 1, 3)),
         hidden("nothing to learn on any rank", "generality:empty", per_rank=nothing),
-        *(
-            hidden(
-                f"a row of one position, {ranks_text(k)}", "generality:empty", per_rank=(tiny, *ranks(*[1] * (k - 1)))
-            )
-            for k in (1, 2, 3)
-        ),
+        *(hidden(f"a row of one position, {k}", "generality:empty", per_rank=each) for k, each in lone.items()),
         hidden("a conversation that fills its row", "generality:empty", per_rank=(full, *ranks(1))),
         *under(UNKIND, "three ranks", "protocol:safe", lambda: ranks(2, 1, 2)),
     ]
 
 
-def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    for rank, (got, want) in enumerate(zip(results, right.value(case), strict=True)):
-        lead = f"Rank {rank} of {len(results)}: "
-        if fault := tensor_fault(lead.strip(": "), got, want, rel=1e-5):
-            return Wrong(*fault)._replace(lead=lead)
-    return None
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    pairs = enumerate(zip(outcome.value, right.value(case), strict=True))
+    return first_of(tensor_fault(f"Rank {rank} of {case.ranks}", *pair, rel=1e-5) for rank, pair in pairs)
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _fault(case, outcome.value)
-    if case.adversary is not None:
-        return judged(case, fault)
+def _bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     sent = max(outcome.meter["bytes_sent"])
-    told = f"a rank sends {sent:,} bytes; one number in one collective takes no more than {MOST}."
-    wire = ("too-many-bytes", told) if sent > MOST else None
-    if len(outcome.value) > 1 and not sent:
-        wire = "no-bytes", "no rank sends anything, so no rank can know the tokens of the others."
-    return judged(case, fault, ("cost", "bytes", wire))
+    if sent > MOST:
+        return "too-many-bytes", f"a rank sends {sent:,} bytes; one number in one collective takes no more than {MOST}."
+    if case.ranks != 1 and not sent:
+        return "no-bytes", "no rank sends anything, so no rank can know the tokens of the others."
+    return None
 
 
 JUDGING = Judging(
     point=("cost:bytes",),
     shares="values:weights 0.5, cost:bytes 0.1, protocol:safe 0.1, generality:ranks 0.2, generality:empty 0.1",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=oracle(_fault, {"cost:bytes": _bytes}),
     why="""A conversation's question is context, not a target, and the token after the last one of a packed conversation
 belongs to another. What remains is counted over all ranks, because a mean of the ranks' means lets a short answer on
 one rank weigh as much as many on another. Averaging gradients divides by the number of ranks, so the weights contain
@@ -94,7 +82,7 @@ that number.""",
     "`TRL` masks with `assistant_only_loss=True`.",
 )
 
-ANSWERS = r'''import torch
+ANSWERS = r"""import torch
 
 from course_lib import params
 
@@ -104,7 +92,6 @@ way = params("count-targets").way  # leave as is: "average" or "sum", what is do
 
 
 def weights(comm, ids, learned):
-    """The weight of each position's loss, (rows, room), float32. Budget: one number."""
     ### BEGIN SOLUTION
     counts = torch.zeros(ids.shape)
     counts[:, :-1] = (learned[:, 1:] & (ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).float()
@@ -114,16 +101,11 @@ def weights(comm, ids, learned):
     return counts * (factor / max(total.item(), 1))
     ### END SOLUTION
 
-# %% right: rolled, an integer count
-def weights(comm, ids, learned):
-    nexts, room = ids.roll(-1, 1), ids.shape[1]
-    has = learned.roll(-1, 1) & (nexts == ids) & (ids != -1) & (torch.arange(room) < room - 1)
-    total = has.sum().reshape(1)
-    comm.all_reduce(total)
-    each = (comm.size if params("count-targets").way == "average" else 1) / total.item() if total.item() else 0.0
-    return torch.where(has, each, 0.0)
-
-
+# %% right: rolled
+# ~ counts = torch.zeros(ids.shape) ==> last = torch.tensor([ids.shape[1] - 1])
+# ~ counts[:, :-1] = (learned[:, 1:] & (ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).float()
+# ~~ ==> counts = (learned.roll(-1, 1) & (ids.roll(-1, 1) == ids) & (ids != -1)).index_fill(1, last, False)
+# ~ total = counts.sum(dtype=torch.float64).reshape(1) ==> total = counts.sum().reshape(1)
 # %% wrong: each rank's own mean => values
 # > this divides by the rank's own number of tokens, so a token on a rank with few of them weighs more.
 # -     comm.all_reduce(total)
@@ -139,8 +121,7 @@ def weights(comm, ids, learned):
 # ~ counts[:, :-1] = (learned[:, 1:] & ==> counts[:, :-1] = (learned[:, :-1] &
 # %% wrong: shifted the other way => values
 # > the weight lies one position after the learned token; it belongs one position before it.
-# ~ counts[:, :-1] = (learned[:, 1:] & (ids[:, 1:] == ids[:, :-1])
-# ~~ ==> counts[:, 1:] = (learned[:, :-1] & (ids[:, 1:] == ids[:, :-1])
+# ~ counts[:, :-1] = (learned[:, 1:] & ==> counts[:, 1:] = (learned[:, :-1] &
 # %% wrong: across conversations => values
 # > the first token of a conversation is predicted from the conversation before it in the row.
 # ~ & (ids[:, 1:] == ids[:, :-1]) & ==> &
@@ -150,6 +131,9 @@ def weights(comm, ids, learned):
 # %% wrong: questions are learned => values
 # > the weights do not look at `learned`: tokens of the user count, too.
 # ~ (learned[:, 1:] & (ids ==> ((ids
+# %% wrong: tokens without a loss are counted => values
+# > the number of tokens includes some without a loss, such as one that begins a conversation.
+# ~ counts.sum(dtype=torch.float64).reshape(1) ==> (learned & (ids >= 0)).sum(dtype=torch.float64).reshape(1)
 # %% wrong: rows, not tokens => values other-numbers
 # ~ total = counts.sum(dtype=torch.float64).reshape(1) ==> total = torch.tensor([float(len(ids))])
 # %% wrong: the weights of a half batch => values other-numbers
@@ -162,7 +146,5 @@ def weights(comm, ids, learned):
 # ~ comm.all_reduce(total) ==> comm.all_reduce(total) if len(ids) else None
 # %% wrong: float64 weights => values another-kind
 # ~ return counts * ==> return counts.double() *
-# %% wrong: left as it is => not-answered
-# ~ counts = torch.zeros ==> raise NotImplementedError; counts = torch.zeros
 # %% half: all counts on the wire => 3  from: all counts on the wire
-'''
+"""

@@ -52,17 +52,17 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Series(part="advantages", want=right[0], words=_words, each="answer", rel=1e-6),
-        Series(part="useful", want=right[1], words=_words, each="place"),
+        Series(part="useful", want=right[1], words=_words, each="useful question"),
     ),
     why="""The mean over a group is an estimate of the question's value that needs no critic. An answer is worth what it
 has above that mean. If all answers are right or all are wrong, the group says nothing, and a job that wants steps of
 one size asks further questions until enough groups are mixed. Division by the standard deviation makes questions weigh
 alike; it also makes the rare mixed answers to easy and hard questions weigh more.""",
-    pytorch="TRL's `GRPOTrainer` reshapes rewards to (questions, num_generations) and adds 1e-4 to the standard "
-    "deviation; `scale_rewards=False` leaves the division out.",
+    pytorch="TRL's `GRPOTrainer` and verl's `compute_grpo_outcome_advantage` call `torch.std`, which divides by n − 1, "
+    "and add a small number to it; `scale_rewards=False` and `norm_adv_by_std_in_grpo=False` leave the division out.",
 )
 
-ANSWERS = r'''from course_lib import params
+ANSWERS = r"""from course_lib import params
 
 
 # %% right: worked
@@ -70,7 +70,6 @@ kind = params("group-advantages").kind  # leave as is: "scaled" or "centered"
 
 
 def advantages(rewards: list[float], questions: list[int]) -> list[float]:
-    """The advantage of each answer."""
     ### BEGIN SOLUTION
     groups = {}
     for reward, question in zip(rewards, questions, strict=True):
@@ -79,45 +78,43 @@ def advantages(rewards: list[float], questions: list[int]) -> list[float]:
     for reward, question in zip(rewards, questions, strict=True):
         group = groups[question]
         mean = sum(group) / len(group)
-        spread = (sum((each - mean) ** 2 for each in group) / len(group)) ** 0.5 if kind == "scaled" else 1.0
+        squares = sum((each - mean) ** 2 for each in group)
+        spread = (squares / max(len(group) - 1, 1)) ** 0.5 if kind == "scaled" else 1.0
         found.append(0.0 if max(group) == min(group) else (reward - mean) / spread)
     return found
     ### END SOLUTION
 
 
 def useful(rewards: list[float], questions: list[int]) -> list[int]:
-    """The questions that a step can learn from."""
     ### BEGIN SOLUTION
     pairs = set(zip(questions, rewards, strict=True))
     return sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
     ### END SOLUTION
 
 # %% right: with statistics
-def advantages(rewards, questions):
-    from statistics import fmean, pstdev
-
-    own = {one: [r for r, q in zip(rewards, questions) if q == one] for one in set(questions)}
-    flat = {one for one, group in own.items() if len(set(group)) == 1}
-    over = {one: pstdev(own[one]) if params("group-advantages").kind == "scaled" else 1 for one in own}
-    return [0.0 if q in flat else (r - fmean(own[q])) / over[q] for r, q in zip(rewards, questions)]
-
-
-def useful(rewards, questions):
-    return [one for one in sorted(set(questions)) if len({r for r, q in zip(rewards, questions) if q == one}) > 1]
-
-
+# ~ groups = {} ==> from statistics import fmean, stdev
+# +     groups = {}
+# ~ mean = sum(group) / len(group) ==> mean = fmean(group)
+# ~ (squares / max(len(group) - 1, 1)) ** 0.5 if ==> stdev(group) if len(group) > 1 and
+# ~ 0.0 if max(group) == min(group) else ==> 0 if len(set(group)) == 1 else
+# ~ pairs = set( ==> pairs = list(
+# ~ {one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1}
+# ~~ ==> {one for one, r in pairs if any(question == one and r != other for question, other in pairs)}
 # %% wrong: the mean of all answers => values
 # > the baseline is the mean over all answers; it must be the mean over the answers to the same question.
 # ~ mean = sum(group) / len(group) ==> mean = sum(rewards) / len(rewards)
+# %% wrong: without the answer itself => values
+# > this compares an answer with the others; the mean of the question's rewards includes its own.
+# ~ mean = sum(group) / len(group) ==> mean = (sum(group) - reward) / max(len(group) - 1, 1)
 # %% wrong: no baseline => values
 # > the mean of the question's rewards is not subtracted.
 # ~ (reward - mean) / spread ==> reward / spread
-# %% wrong: over n minus 1 => values unless kind=centered
-# > the squares are divided by n − 1; the statement asks for n.
-# ~ for each in group) / len(group)) ** 0.5 ==> for each in group) / max(len(group) - 1, 1)) ** 0.5
+# %% wrong: over n => values unless kind=centered
+# > the squares are divided by n; the statement asks for n − 1.
+# ~ max(len(group) - 1, 1) ==> len(group)
 # %% wrong: the variance => values unless kind=centered
 # > this divides by the variance, not by its root.
-# ~ / len(group)) ** 0.5 if ==> / len(group)) if
+# ~ ** 0.5 if ==> ** 1.0 if
 # %% wrong: never scaled => values unless kind=centered
 # > the difference is not divided by the standard deviation.
 # ~ if kind == "scaled" else 1.0 ==> if kind == "none" else 1.0
@@ -125,8 +122,7 @@ def useful(rewards, questions):
 # > the difference is divided by the standard deviation, which this variant leaves out.
 # ~ if kind == "scaled" else 1.0 ==> or 1.0
 # %% wrong: neighbors are a group => values -
-# ~ groups.setdefault(question, []).append(reward)
-# ~~ ==> groups[question] = rewards[:4]
+# ~ groups.setdefault(question, []).append(reward) ==> groups[question] = rewards[:4]
 # %% wrong: a rounded mean divided by its rounding => generality ~ unless kind=centered
 # ~ 0.0 if max(group) == min(group) else (reward - mean) / spread ==> (reward - mean) / (spread or 1.0)
 # %% wrong: a small number beside the spread => values unless kind=centered
@@ -144,8 +140,4 @@ def useful(rewards, questions):
 # > return the questions in increasing order.
 # ~ sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
 # ~~ ==> list({one: 0 for one in questions if sum(question == one for question, _ in pairs) > 1})
-# %% wrong: left as it is => not-answered
-# ~ groups = {} ==> raise NotImplementedError; groups = {}
-# %% half: no second function => 2
-# ~ pairs = set( ==> raise NotImplementedError; pairs = set(
-'''
+"""

@@ -13,22 +13,22 @@ CUTS = ("columns", "rows")
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     sizes = (4096, 1024, 14336), (4096, 8192), (4, 8, 16, 64), (2, 4, 8)
     held = draw_rows(rng, 6, *sizes, CUTS) + each_changed((1024, 4096, 8, 2, "rows"), (512, 8192, 16, 4, "columns"))
-    sent = draw_rows(rng, 6, *sizes, (2, 3, 16), CUTS)
-    sent += each_changed((1024, 4096, 8, 2, 4, "rows"), (512, 8192, 16, 4, 8, "columns"))
+    sent = draw_rows(rng, 6, *sizes, (2, 3, 16), CUTS, (2, 4, 8))
+    sent += each_changed((1024, 4096, 8, 2, 4, "rows", 4), (512, 8192, 16, 4, 8, "columns", 2))
     shares_ = [(7e9, 2e7, 2), (7e9, 2e7, 1), (1e9, 5e8, 2), *draw_rows(rng, 4, (1e9, 7e9), (1e6, 3e7), (1, 2, 3))]
     alone = [(4096, 1024, 8, 1, cut) for cut in CUTS]
     return [
         shown("the output projection of 8B on 4 ranks", "values:held", 0, [(4096, 4096, 16, 4, "rows")]),
         shown("inputs are divided", "values:partial", 1, [("rows",)]),
-        shown("4 × 8 ranks", "values:bytes", 2, [(4096, 4096, 16, 4, 8, "rows")]),
+        shown("4 × 8 ranks", "values:bytes", 2, [(4096, 4096, 16, 4, 8, "rows", params["width"])]),
         shown("8 billion, of which 40 million", "values:fsdp", 3, [(8e9, 4e7, 2)]),
         plain("held", 0, "other matrices", held),
         plain("partial", 1, "both cuts", [(cut,) for cut in CUTS]),
         plain("bytes", 2, "other matrices", sent),
         plain("fsdp", 3, "other models", shares_),
         plain("held", 0, "one rank", alone),
-        generality("bytes", 2, "one rank, one replica", [(*row[:4], 1, row[4]) for row in alone + held[:2]]),
-        generality("bytes", 2, "one TP rank", [(4096, 1024, 8, 1, 6, cut) for cut in CUTS]),
+        generality("bytes", 2, "one rank, one replica", [(*row[:4], 1, row[4], 4) for row in alone + held[:2]]),
+        generality("bytes", 2, "one TP rank", [(4096, 1024, 8, 1, 6, cut, 2) for cut in CUTS]),
         generality("fsdp", 3, "nothing trained, as much as is frozen", [(1e9, 0, 2), (1e9, 1e9, 2)]),
     ]
 
@@ -37,26 +37,10 @@ JUDGING = Judging(
     shares={**shares(bytes=(0.3, 0.15), fsdp=(0.15, 0.05)), "values:held": 0.2, "values:partial": 0.15},
     cases=_cases,
     verdicts=table(
-        Series(
-            part="held",
-            want=right[0],
-            words=lambda out, wide, r, tp, cut: f"{out} × {wide}, rank {r}, {cut} over {tp}",
-            each="factor",
-            rel=EXACT,
-        ),
-        Word(part="partial", want=right[1], words=lambda cut: f"{cut} divided", choices=("a", "b")),
-        Column(
-            part="bytes",
-            unit="bytes",
-            want=right[2],
-            words=lambda out, wide, r, tp, dp, cut: f"{out} × {wide}, rank {r}, {cut} over {tp}, {dp} replicas",
-        ),
-        Column(
-            part="fsdp",
-            unit="a ratio",
-            want=right[3],
-            words=lambda frozen, trained, n: f"{frozen:g} frozen, {trained:g} trained, gathered {n} times",
-        ),
+        Series(part="held", want=right[0], words=right.words(0), each="factor", rel=EXACT),
+        Word(part="partial", want=right[1], words=right.words(1), choices=("a", "b")),
+        Column(part="bytes", unit="bytes", want=right[2], words=right.words(2)),
+        Column(part="fsdp", unit="a ratio", want=right[3], words=right.words(3)),
     ),
     why="""The factor that touches the divided side of W is divided with it, and the other one is whole on every rank.
 A whole factor meets only its rank's part of the other one, so its gradient is a part of a sum, as with the norms under
@@ -66,29 +50,21 @@ gathered for both passes. That is why LoRA under FSDP saves much memory and a th
     "extra all-reduce are left to the user. torchtune and NeMo write both by hand.",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
+ANSWERS = r"""
 # %% right: worked
-width = params("lora-shards").width  # leave as is: bytes of a number on the wire
-
-
 def held(out: int, wide: int, rank: int, tp: int, cut: str) -> list[float]:
-    """Numbers of A and of B on one rank."""
     ### BEGIN SOLUTION
     return [rank * wide, out * rank / tp] if cut == "columns" else [rank * wide / tp, out * rank]
     ### END SOLUTION
 
 
 def partial(cut: str) -> str:
-    """The factor, "a" or "b", whose gradient is a sum over the TP ranks."""
     ### BEGIN SOLUTION
     return "a" if cut == "columns" else "b"
     ### END SOLUTION
 
 
-def step_bytes(out: int, wide: int, rank: int, tp: int, dp: int, cut: str) -> float:
-    """Bytes that a rank sends for one adapter after the backward pass."""
+def step_bytes(out: int, wide: int, rank: int, tp: int, dp: int, cut: str, width: int) -> float:
     ### BEGIN SOLUTION
     a, b = (rank * wide, out * rank / tp) if cut == "columns" else (rank * wide / tp, out * rank)
     first = a if cut == "columns" else b
@@ -97,32 +73,18 @@ def step_bytes(out: int, wide: int, rank: int, tp: int, dp: int, cut: str) -> fl
 
 
 def fsdp_share(frozen: float, trained: float, gathers: int) -> float:
-    """Bytes of a step under FSDP, over those of full training."""
     ### BEGIN SOLUTION
     return (gathers * (frozen + trained) + trained) / ((gathers + 1) * frozen)
     ### END SOLUTION
 
-# %% right: with a function for rings
-def held(out, wide, rank, tp, cut):
-    split = [1, tp] if cut == "columns" else [tp, 1]
-    return [numbers / part for numbers, part in zip((rank * wide, rank * out), split)]
-
-
-def partial(cut):
-    return {"columns": "a", "rows": "b"}[cut]
-
-
-def step_bytes(out, wide, rank, tp, dp, cut):
-    width = params("lora-shards").width
-    ring = lambda numbers, n: 2 * width * numbers * (1 - 1 / n)
-    own = held(out, wide, rank, tp, cut)
-    return ring(own["ab".index(partial(cut))], tp) + ring(sum(own), dp)
-
-
-def fsdp_share(frozen, trained, gathers):
-    return gathers / (gathers + 1) + trained / frozen
-
-
+# %% right: in other forms
+# ~ return [rank * wide, out * rank / tp] if cut == "columns" else [rank * wide / tp, out * rank]
+# ~~ ==> return [n / part for n, part in zip((rank * wide, rank * out), (1, tp) if cut == "columns" else (tp, 1))]
+# ~ return "a" if cut == "columns" else "b" ==> return {"columns": "a", "rows": "b"}[cut]
+# ~ (rank * wide, out * rank / tp) if cut == "columns" else (rank * wide / tp, out * rank)
+# ~~ ==> held(out, wide, rank, tp, cut)
+# ~ (2 * (tp - 1) / tp * first + 2 * (dp - 1) / dp * (a + b)) ==> 2 * (first * (1 - 1 / tp) + (a + b) * (1 - 1 / dp))
+# ~ (gathers * (frozen + trained) + trained) / ((gathers + 1) * frozen) ==> gathers / (gathers + 1) + trained / frozen
 # %% wrong: both divided => values
 # > both factors are divided; one of them touches no divided side and is whole on every rank.
 # ~ [rank * wide, out * rank / tp] if cut ==> [rank * wide / tp, out * rank / tp] if cut
@@ -162,10 +124,4 @@ def fsdp_share(frozen, trained, gathers):
 # %% wrong: gathered once => values
 # > the weights are gathered `gathers` times.
 # ~ (gathers * (frozen + trained) + trained) ==> (frozen + 2 * trained)
-# %% wrong: left as it is => not-answered
-# ~ return [rank * wide, ==> raise NotImplementedError; return [rank * wide,
-# %% half: nothing after the first function => 1.4
-# ~ return "a" if ==> raise NotImplementedError; return "a" if
-# ~ a, b = ( ==> raise NotImplementedError; a, b = (
-# ~ return (gathers ==> raise NotImplementedError; return (gathers
-'''
+"""

@@ -1,15 +1,12 @@
 import random
-from typing import Any
 
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
 from course_grader.judging.per_row import EXACT, Column, shares, table
 from course_grader.judging.random_inputs import each_changed, generality, plain, unseen
 from course_grader.records import Case
-from course_lib.estimate.units import bytes_text, count_text, number_text
 
 right = Worked("models-on-gpus")
-Row = tuple[Any, ...]
 B = 2**30  # of parameters and of bytes: sums of these are exact
 
 
@@ -25,11 +22,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return sum(count * (state if trained else 2) for count, trained in held)
 
     drawn = [(models(), rng.choice((4, 8, 24, 64))) for _ in range(6)]
-    edges = []
-    for held, gpus in (([actor], 4), ([actor, reference], 8), ([actor, reference, critic], 16)):
-        share = bytes_of(held) // gpus
-        edges += [(held, share + 4 * B, 4 * B), (held, share + 4 * B - 1, 4 * B), (held, share + 4 * B + 1, 4 * B)]
+    fits = (([actor], 4), ([actor, reference], 8), ([actor, reference, critic], 16))
+    edges = [(held, bytes_of(held) // gpus + 4 * B + more, 4 * B) for held, gpus in fits for more in (0, -1, 1)]
+    pair, other = [actor, critic], ([actor], 20, 4, 96 * B, 8192)
     lone = [([(2 * B, True)], 80 * B, 10 * B), ([(2 * B, True)], 2 * B * state + 9 * B, 9 * B)]
+    some = [([(64 * B, True)], 80 * B, 20 * B), *((held, 80 * B, rng.choice((6, 13)) * B) for held, _ in drawn[:4])]
     room = [(models(), rng.choice((8, 16, 32)), rng.choice((1, 2, 4)), 80 * B, 131_072) for _ in range(6)]
     share = bytes_of([actor]) // 8 if params["sleeps"] == "stays" else 0
     full = share + 16 * B // 2  # what two GPUs of a group hold each
@@ -39,61 +36,24 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("80 GiB", "values:fewest", 1, [([actor, reference], 80 * B, 12 * B)]),
         shown("a cache beside them", "values:cache", 2, [([actor, reference], 16, 2, 80 * B, 131_072)]),
         plain("state", 0, "other models", drawn),
-        plain(
-            "fewest",
-            1,
-            "other models",
-            [([(64 * B, True)], 80 * B, 20 * B), *((held, 80 * B, rng.choice((6, 13)) * B) for held, _ in drawn[:4])],
-        ),
+        plain("fewest", 1, "other models", some),
         plain("cache", 2, "other models", room),
         unseen(rng, "state", 0, "one model, one GPU, frozen ones", [([actor], 1), ([actor] + [reference] * 3, 7)]),
-        generality("state", 0, "one number changes", each_changed(([actor, critic], 6), ([actor, reference], 5))),
+        generality("state", 0, "one number changes", each_changed((pair, 6), ([actor, reference], 5))),
         unseen(rng, "fewest", 1, "both sides of an exact fit", edges + lone),
-        generality(
-            "fewest", 1, "one number changes", each_changed(([actor], 80 * B, 12 * B), ([critic], 40 * B, 60 * B))
-        ),
+        generality("fewest", 1, "one number changes", each_changed(lone[0], ([critic], 40 * B, 60 * B))),
         generality("cache", 2, "both sides of a full memory", tight),
-        generality(
-            "cache",
-            2,
-            "one number changes",
-            each_changed(([actor, critic], 16, 2, 80 * B, 4096), ([actor], 20, 4, 96 * B, 8192)),
-        ),
+        generality("cache", 2, "one number changes", each_changed((pair, 16, 2, 80 * B, 4096), other)),
     ]
-
-
-def _models(held: list[tuple[int, bool]]) -> str:
-    return ", ".join(f"{number_text(count)} {'trained' if trained else 'frozen'}" for count, trained in held)
 
 
 JUDGING = Judging(
     shares=shares(state=(0.15, 0.15), fewest=(0.15, 0.2), cache=(0.15, 0.2)),
     cases=_cases,
     verdicts=table(
-        Column(
-            part="state",
-            unit="bytes",
-            want=right[0],
-            words=lambda held, gpus: f"{_models(held)}, on {count_text(gpus, 'GPU')}",
-        ),
-        Column(
-            part="fewest",
-            unit="GPUs",
-            want=right[1],
-            words=lambda held, memory, working: (
-                f"{_models(held)}, {bytes_text(memory, 6)} a GPU, {bytes_text(working)} of them for work"
-            ),
-            rel=EXACT,
-        ),
-        Column(
-            part="cache",
-            unit="tokens",
-            want=right[2],
-            words=lambda held, gpus, tp, memory, kv: (
-                f"{_models(held)}, on {gpus} GPUs of {bytes_text(memory, 6)}, groups of {tp}, {kv} bytes a token"
-            ),
-            rel=EXACT,
-        ),
+        Column(part="state", unit="bytes", want=right[0], words=right.words(0)),
+        Column(part="fewest", unit="GPUs", want=right[1], words=right.words(1), rel=EXACT),
+        Column(part="cache", unit="tokens", want=right[2], words=right.words(2), rel=EXACT),
     ),
     why="""A frozen model costs its weights alone, a small part of what a trained one costs, so dropping the reference
 saves little and dropping the critic saves much: this is one reason for GRPO. What stays on the GPUs while they generate
@@ -102,7 +62,7 @@ is missing from the cache, and a small cache means a small batch.""",
     "side works.",
 )
 
-ANSWERS = r'''import math
+ANSWERS = r"""import math
 
 from course_lib import params
 
@@ -111,32 +71,26 @@ asked = params("models-on-gpus")  # leave as is: .state bytes per trained parame
 
 
 def state_bytes(models: list, gpus: int) -> float:
-    """Bytes of all models' state on each GPU."""
     ### BEGIN SOLUTION
     return sum(count * (asked.state if trained else 2) for count, trained in models) / gpus
     ### END SOLUTION
 
 
 def fewest_gpus(models: list, memory: float, working: float) -> int:
-    """The fewest GPUs that hold the state beside their working memory."""
     ### BEGIN SOLUTION
     return max(1, math.ceil(state_bytes(models, 1) / (memory - working)))
     ### END SOLUTION
 
 
 def cache_tokens(models: list, gpus: int, tp: int, memory: float, kv: int) -> float:
-    """Tokens in the KV cache of a group of `tp` GPUs that also train."""
     ### BEGIN SOLUTION
     held = state_bytes(models, gpus) if asked.sleeps == "stays" else 0
     room = tp * (memory - held) - 2 * models[0][0]
     return max(0, room // kv)
     ### END SOLUTION
 
-# %% right: step by step
-# ~ return sum(count * (asked.state if trained else 2) for count, trained in models) / gpus ==> total = 0
-# +     for count, trained in models:
-# +         total += count * 2 + trained * count * (asked.state - 2)
-# +     return total / gpus
+# %% right: in other forms
+# ~ count * (asked.state if trained else 2) for ==> count * 2 + trained * count * (asked.state - 2) for
 # ~ max(1, math.ceil(state_bytes(models, 1) / (memory - working)))
 # ~~ ==> next(n for n in range(1, 10_000) if state_bytes(models, n) + working <= memory)
 # %% wrong: all are trained => values
@@ -183,6 +137,4 @@ def cache_tokens(models: list, gpus: int, tp: int, memory: float, kv: int) -> fl
 # %% wrong: rounded up => generality
 # > the last token does not fit whole.
 # ~ room // kv ==> math.ceil(room / kv)
-# %% wrong: left as it is => not-answered
-# ~ return sum(count ==> raise NotImplementedError; return sum(count
-'''
+"""

@@ -37,60 +37,42 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     odd = ([-1.0, nan, -1.0, -inf, -2.0], [-1.2, -1.0, -inf, -inf, nan], [-1.1, -1.0, -inf, -3.0, -2.0])
     broken = [(*odd, advantage, 0.2, cap) for advantage in (1.0, -1.0)]
     halves = [-math.log(2), -math.log(2)], [-math.log(4), -math.log(2)]  # ratios of 2 and 1: edges of the clip 1
-    far = ([-0.1, -900.0], [-900.0, -0.1], [-0.1, -0.1], -1.0, 0.2, cap)
-    cases = [
+    far = [-0.1, -900.0], [-900.0, -0.1], [-0.1, -0.1]
+    policies = [(each[0], each[1], each[3], each[4]) for each in [*some, *apart]]
+    both = [(logs, generator, logs, sign, 0.2, cap) for sign in (1.0, -1.0)]
+    distant = [([], [], [], 1.0, 0.2, cap), (*far, 1.0, 0.2, cap), (*far[:2], far[1], 0.0, 0.2, cap)]
+    edges = [(*halves, 1.0, 1.0), (halves[1], halves[0], -1.0, 0.5), ([], [], 1.0, 0.2)]
+    return [
         shown("three tokens", "values:weights", 0, [(logs, generator, cap)]),
-        shown(
-            "a right and a wrong answer",
-            "values:losses",
-            1,
-            [(logs, generator, logs, sign, 0.2, cap) for sign in (1.0, -1.0)],
-        ),
+        shown("a right and a wrong answer", "values:losses", 1, both),
         shown("a right answer", "values:clipped", 2, [(logs, generator, 1.0, 0.2)]),
         plain("weights", 0, "other tokens", [(each[1], each[2], cap) for each in some]),
         plain("weights", 0, "around the cap", [(logs, edge, cap), (logs, logs, 1.0)]),
         plain("weights", 0, "one token, and one argument changed", [(*single[:2], cap), *changed]),
         plain("losses", 1, "other tokens", [*some, *apart, (*single, 1.0, 0.2, cap)]),
-        plain("clipped", 2, "other tokens", [(each[0], each[1], each[3], each[4]) for each in [*some, *apart]]),
-        plain("clipped", 2, "one token", [(*single[:2], 1.0, 0.2), (*single[:2], -1.0, 0.2)]),
+        plain("clipped", 2, "other tokens", policies),
+        plain("clipped", 2, "one token", [(*single[:2], sign, 0.2) for sign in (1.0, -1.0)]),
         generality("weights", 0, "no number", [(each[1], each[2], cap) for each in broken]),
-        generality(
-            "weights", 0, "no tokens, an engine far away", [([], [], cap), ([-0.1, -900.0], [-900.0, -0.1], cap)]
-        ),
+        generality("weights", 0, "no tokens, an engine far away", [([], [], cap), (*far[:2], cap)]),
         generality("losses", 1, "no number", broken),
-        generality(
-            "losses",
-            1,
-            "no tokens, policies far apart",
-            [([], [], [], 1.0, 0.2, cap), far[:3] + (1.0, 0.2, cap), (*far[:2], far[1], 0.0, 0.2, cap)],
-        ),
+        generality("losses", 1, "no tokens, policies far apart", distant),
         generality("clipped", 2, "no number", [(each[0], each[1], each[3], each[4]) for each in broken]),
-        generality(
-            "clipped", 2, "at an edge", [(*halves, 1.0, 1.0), (halves[1], halves[0], -1.0, 0.5), ([], [], 1.0, 0.2)]
-        ),
-        generality("clipped", 2, "far apart", [(far[0], far[1], sign, 0.2) for sign in (1.0, -1.0, 0.0)]),
+        generality("clipped", 2, "at an edge", edges),
+        generality("clipped", 2, "far apart", [(*far[:2], sign, 0.2) for sign in (1.0, -1.0, 0.0)]),
     ]
-    return cases
+
+
+def _tokens(logs: Logs, advantage: float | None = None) -> str:
+    return f"{len(logs)} tokens" + ("" if advantage is None else f", advantage {advantage:g}")
 
 
 JUDGING = Judging(
     shares=shares(weights=(0.2, 0.1), losses=(0.3, 0.1), clipped=(0.2, 0.1)),
     cases=_cases,
     verdicts=table(
-        Series(part="weights", want=right[0], words=lambda old, *_: f"{len(old)} tokens", each="token", rel=1e-6),
-        Series(
-            part="losses",
-            want=right[1],
-            words=lambda new, old, generator, advantage, *_: f"{len(new)} tokens, advantage {advantage:g}",
-            each="token",
-            rel=1e-6,
-        ),
-        Column(
-            part="clipped",
-            unit="a count",
-            want=right[2],
-            words=lambda new, old, advantage, clip: f"{len(new)} tokens, advantage {advantage:g}, clip {clip:g}",
-        ),
+        Series(part="weights", want=right[0], words=lambda *row: _tokens(row[0]), each="token", rel=1e-6),
+        Series(part="losses", want=right[1], words=lambda *row: _tokens(row[0], row[3]), each="token", rel=1e-6),
+        Column(part="clipped", unit="a count", want=right[2], words=lambda *row: _tokens(row[0], row[2])),
     ),
     why="""Between generator and `old` lies a change of program, between `old` and `new` lie updates. The clip is about
 updates alone. One ratio of `new` to `generator`, clipped, would stop tokens that no update has moved. The weight has no
@@ -100,7 +82,7 @@ Masking instead of truncating drops such tokens, with a larger bias and less var
     "sequences, truncated or masked.",
 )
 
-ANSWERS = r'''import math
+ANSWERS = r"""import math
 
 from course_lib import params
 
@@ -109,26 +91,22 @@ from course_lib import params
 above = params("off-policy").above  # leave as is: "truncated" or "masked"
 
 
-def ratio(new, old):
-    gap = new - old
-    return gap if gap != gap else math.exp(gap) if gap < 700 else math.inf
-
-
 def engine_weights(old: list[float], generator: list[float], cap: float) -> list[float]:
-    """The weight of each token, from the ratio of `old` to `generator`."""
     ### BEGIN SOLUTION
     found = []
     for each in map(ratio, old, generator):
         most = cap if above == "truncated" else 0.0
         found.append(0.0 if each != each else each if each <= cap else most)
     return found
+
+
+def ratio(new: float, old: float) -> float:
+    gap = new - old
+    return gap if gap != gap else math.exp(gap) if gap < 700 else math.inf
     ### END SOLUTION
 
 
-def losses(
-    new: list[float], old: list[float], generator: list[float], advantage: float, clip: float, cap: float
-) -> list[float]:
-    """The loss of each token: its weight times the clipped loss."""
+def losses(new: list, old: list, generator: list, advantage: float, clip: float, cap: float) -> list[float]:
     ### BEGIN SOLUTION
     found = []
     for weight, each in zip(engine_weights(old, generator, cap), map(ratio, new, old), strict=True):
@@ -142,43 +120,18 @@ def losses(
 
 
 def clipped(new: list[float], old: list[float], advantage: float, clip: float) -> int:
-    """How many tokens have no gradient because of the clip."""
     ### BEGIN SOLUTION
     found = [each for each in map(ratio, new, old) if each == each]
     return sum(each > 1 + clip if advantage > 0 else advantage < 0 and each < 1 - clip for each in found)
     ### END SOLUTION
 
 # %% right: case by case
-def engine_weights(old, generator, cap):
-    def weight(a, b):
-        if math.isnan(a - b):
-            return 0
-        if a - b > math.log(cap):
-            return cap if params("off-policy").above == "truncated" else 0
-        return math.exp(a - b)
-
-    return [weight(*pair) for pair in zip(old, generator)]
-
-
-def losses(new, old, generator, advantage, clip, cap):
-    def value(d):
-        if math.isnan(d):
-            return 0.0
-        r = math.exp(min(d, 600))
-        worst = min(r, 1 + clip) if advantage > 0 else max(r, 1 - clip)
-        return -advantage * worst
-
-    weights = engine_weights(old, generator, cap)
-    return [w * value(n - o) if w else 0.0 for w, n, o in zip(weights, new, old)]
-
-
-def clipped(new, old, advantage, clip):
-    gaps = [n - o for n, o in zip(new, old)]
-    high = sum(math.exp(min(d, 600)) > 1 + clip for d in gaps if d == d)
-    low = sum(math.exp(min(d, 600)) < 1 - clip for d in gaps if d == d)
-    return high if advantage > 0 else low if advantage < 0 else 0
-
-
+# ~ most = cap if above == "truncated" else 0.0 ==> most = min(each, cap) * (above == "truncated")
+# ~ math.exp(gap) if gap < 700 else math.inf ==> math.exp(min(gap, 600))
+# ~ min(max(each, 1 - clip), 1 + clip) ==> min(each, 1 + clip) if advantage > 0 else max(each, 1 - clip)
+# ~ -weight * min(each * advantage, inside * advantage) ==> -weight * advantage * inside
+# ~ sum(each > 1 + clip if advantage > 0 else advantage < 0 and each < 1 - clip for each in found)
+# ~~ ==> len([each for each in found if advantage * (each - 1) > abs(advantage) * clip])
 # %% wrong: the other way round => values
 # > the weight divides by the trainer's probability; the generator drew the token, so its probability is below.
 # ~ map(ratio, old, generator) ==> map(ratio, generator, old)
@@ -202,8 +155,7 @@ def clipped(new, old, advantage, clip):
 # ~ found.append(-weight * min( ==> found.append(-min(
 # %% wrong: one ratio for both => values
 # > the clip acts on the ratio of `new` to `generator`; it belongs to the ratio of `new` to `old`.
-# ~ zip(engine_weights(old, generator, cap), map(ratio, new, old), strict=True):
-# ~~ ==> zip([1.0] * len(new), map(ratio, new, generator), strict=True):
+# ~ engine_weights(old, generator, cap), map(ratio, new, old) ==> [1.0] * len(new), map(ratio, new, generator)
 # %% wrong: never clipped => values
 # > the ratio is not clipped.
 # ~ inside = min(max(each, 1 - clip), 1 + clip) ==> inside = each
@@ -221,8 +173,7 @@ def clipped(new, old, advantage, clip):
 # ~ min(max(each, 1 - clip), 1 + clip) ==> min(each, 1 + clip)
 # %% wrong: whatever is outside => values
 # > this counts every ratio outside the clip; one that the minimum does not choose still has a gradient.
-# ~ each > 1 + clip if advantage > 0 else advantage < 0 and each < 1 - clip for
-# ~~ ==> each > 1 + clip or each < 1 - clip for
+# ~ each > 1 + clip if advantage > 0 else advantage < 0 and each < 1 - clip ==> abs(each - 1) > clip
 # %% wrong: the sides are swapped => values
 # > the upper edge stops right answers, and the lower edge wrong ones; here it is the other way round.
 # ~ if advantage > 0 else advantage < 0 and ==> if advantage < 0 else advantage > 0 and
@@ -232,12 +183,4 @@ def clipped(new, old, advantage, clip):
 # ~~ ==> sum(each >= 1 + clip if advantage > 0 else advantage < 0 and each <= 1 - clip for
 # %% wrong: overflow => generality raised
 # ~ math.exp(gap) if gap < 700 else math.inf ==> math.exp(gap)
-# %% wrong: left as it is => not-answered
-# -     for each in map(ratio, old, generator):
-# -         most = cap if above == "truncated" else 0.0
-# -         found.append(0.0 if each != each else each if each <= cap else most)
-# -     return found
-# +     raise NotImplementedError
-# %% half: no count => 4
-# ~ found = [each for each in map(ratio ==> raise NotImplementedError; found = [each for each in map(ratio
-'''
+"""

@@ -1,15 +1,12 @@
 import random
-from typing import Any
 
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
 from course_grader.judging.per_row import EXACT, Column, shares, table
 from course_grader.judging.random_inputs import each_changed, generality, plain, unseen
 from course_grader.records import Case
-from course_lib.estimate.units import count_text
 
 right = Worked("partial-rollouts")
-Row = tuple[Any, ...]
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -33,18 +30,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _words(lengths: list[int], speed: float, last: float) -> str:
-    return f"{count_text(len(lengths), 'rollout')} of {lengths} tokens, {speed:g} tokens/s, {last:g}"
-
-
 JUDGING = Judging(
     shares=shares(idle=(0.2, 0.25), time=(0.1, 0.15), old=(0.15, 0.15)),
     cases=_cases,
     verdicts=table(
-        Column(part="idle", unit="fraction", want=right[0], words=_words),
+        Column(part="idle", unit="(a fraction of one)", want=right[0], words=right.words(0)),
         (
-            Column(part="time", unit="seconds", want=lambda *row: right[1](*row)[0], words=_words),
-            Column(part="old", unit="tokens", want=lambda *row: right[1](*row)[1], words=_words, rel=EXACT),
+            Column(part="time", unit="seconds", want=lambda *row: right[1](*row)[0], words=right.words(1)),
+            Column(part="old", unit="tokens", want=lambda *row: right[1](*row)[1], words=right.words(1), rel=EXACT),
         ),
     ),
     why="""With a long tail the mean rollout is far shorter than the longest, so most of a synchronous step is waiting.
@@ -54,7 +47,7 @@ generated, and the loss must know which.""",
     "rollouts at each weight update.",
 )
 
-ANSWERS = r'''from course_lib import params
+ANSWERS = r"""from course_lib import params
 
 
 # %% right: worked
@@ -62,7 +55,6 @@ trains = params("partial-rollouts").trains  # leave as is: the trainer's GPUs ar
 
 
 def idle_share(lengths: list, speed: float, train: float) -> float:
-    """The idle share of the GPUs' time if all wait for the longest rollout."""
     ### BEGIN SOLUTION
     if not lengths:
         return 0.0
@@ -73,7 +65,6 @@ def idle_share(lengths: list, speed: float, train: float) -> float:
 
 
 def partial_step(lengths: list, speed: float, batch: int) -> tuple[float, int]:
-    """(seconds, tokens in unfinished rollouts) if generation stops after `batch` rollouts."""
     ### BEGIN SOLUTION
     if not lengths:
         return 0.0, 0
@@ -82,10 +73,9 @@ def partial_step(lengths: list, speed: float, batch: int) -> tuple[float, int]:
     ### END SOLUTION
 
 # %% right: from the idle seconds
-# -     busy = sum(lengths) / len(lengths) / speed + (train if trains == "here" else 0)
-# -     return 1 - busy / step
-# +     idle = [(max(lengths) - each) / speed + (train if trains != "here" else 0) for each in lengths]
-# +     return sum(idle) / (len(idle) * step)
+# ~ busy = sum(lengths) / len(lengths) / speed + (train if trains == "here" else 0)
+# ~~ ==> idle = sum(max(lengths) - each for each in lengths) / len(lengths) / speed + train * (trains != "here")
+# ~ 1 - busy / step ==> idle / step
 # ~ last * sum(length > last for length in lengths) ==> sum(min(each, last) for each in lengths if each > last)
 # %% wrong: the busy share => values
 # > this is the share in which the GPUs are busy.
@@ -125,6 +115,4 @@ def partial_step(lengths: list, speed: float, batch: int) -> tuple[float, int]:
 # %% wrong: tokens for seconds => values
 # > this is the length in tokens; divide it by the speed.
 # ~ return last / speed, ==> return last,
-# %% wrong: left as it is => not-answered
-# ~ step = max(lengths) ==> raise NotImplementedError; step = max(lengths)
-'''
+"""

@@ -17,19 +17,13 @@ ln n + 0.58 times the mean. At 16 GPUs, more than two thirds of the time are idl
 change this less than one hopes, because a GPU with one rollout left decodes hardly faster.""",
 )
 
-ANSWERS = r'''from course_lib import params
-
-
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def idle_percent() -> tuple[float, float]:
     """The idle percentage that you believe in: (low, high), high at most 4 × low."""
-    ### BEGIN SOLUTION
     gpus = params("predict-tail-idle").gpus
     longest = sum(1 / place for place in range(1, gpus + 1))
     percent = 100 * (1 - 1 / longest)
     return percent - 10, percent + 10
-    ### END SOLUTION
-
 # %% right: far off, but committed
 # ~ return percent - 10, percent + 10 ==> return 5, 20
 # %% wrong: too wide => values too-wide
@@ -40,6 +34,4 @@ def idle_percent() -> tuple[float, float]:
 # ~ return percent - 10, percent + 10 ==> return 80
 # %% wrong: nothing is committed to => values not-positive
 # ~ return percent - 10, percent + 10 ==> return 0, 0
-# %% wrong: left as it is => not-answered
-# ~ gpus = params ==> raise NotImplementedError; gpus = params
 '''

@@ -3,11 +3,12 @@ from typing import Any
 
 import torch
 
-from course_grader.judging import Judging, Params, Worked, verdict
+from course_grader.judging import Fault, Judging, Params, Worked
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.mistakes import Wrong
+from course_grader.judging.oracles import oracle
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.records import Case, Outcome
 
 right = Worked("repair-log-probs")
 
@@ -15,9 +16,7 @@ right = Worked("repair-log-probs")
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def given(
-        rows: int, seq: int, vocab: int, temperature: float, kind: torch.dtype = torch.float32
-    ) -> tuple[Any, ...]:
+    def given(rows: int, seq: int, vocab: int, temperature: float, kind: Any = torch.float32) -> tuple[Any, ...]:
         tokens = torch.randint(vocab, (rows, seq), generator=coin)
         first = torch.tensor([rng.randrange(1, seq - 2) for _ in range(rows)])
         length = torch.tensor([rng.randrange(int(each) + 1, seq) for each in first])
@@ -40,20 +39,18 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    for place, (name, got, want) in enumerate(
-        zip(("log_probs", "mask"), outcome.value, right.value(case), strict=True)
-    ):
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    for place, name in enumerate(("log_probs", "mask")):
+        got, want = outcome.value[place], right.value(case)[place]
         if fault := tensor_fault(f"{case.name}, {name}", got, want, rel=1e-5):
-            wrong = Wrong(*fault)._replace(lead=f"{case.name}: ", where=(place,))
-            return [verdict(case.kind, case.part, case, wrong)]
-    return [verdict(case.kind, case.part, case, None)]
+            return Wrong(*fault)._replace(lead=f"{case.name}: ", where=(place,))
+    return None
 
 
 JUDGING = Judging(
     shares="values:answers 0.4, generality:temperature 0.2, generality:precision 0.2, generality:edges 0.2",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=oracle(_fault),
     why="""A ratio compares two probabilities of the same event: this token, drawn in this way. Before the first update
 it must be 1 up to rounding, for every token and at every temperature. That is a test that costs nothing and finds all
 three bugs. With a temperature of 1 and fp32 logits, only the mask's bug shows.""",
@@ -61,12 +58,11 @@ three bugs. With a temperature of 1 and fp32 logits, only the mask's bug shows."
     "the temperature in `_get_per_token_logps`.",
 )
 
-ANSWERS = r'''import torch
+ANSWERS = r"""import torch
 
 
 # %% right: worked
 def answer_log_probs(logits, tokens, first, length, temperature):
-    """(log_probs, mask), both (B, S - 1): column p belongs to the token at p + 1."""
     ### BEGIN SOLUTION
     scores = (logits[:, :-1].float() / temperature).log_softmax(-1)
     found = scores.gather(-1, tokens[:, 1:, None]).squeeze(-1)
@@ -76,23 +72,16 @@ def answer_log_probs(logits, tokens, first, length, temperature):
     ### END SOLUTION
 
 # %% right: by cross-entropy
-def answer_log_probs(logits, tokens, first, length, temperature):
-    rows = (logits.float() / temperature)[:, :-1].transpose(1, 2)
-    found = -torch.nn.functional.cross_entropy(rows, tokens[:, 1:], reduction="none")
-    place = torch.arange(tokens.shape[1] - 1)
-    return found, (place > first[:, None] - 2) & (place < length[:, None] - 1)
-
-
+# ~ scores = (logits[:, :-1].float() / temperature).log_softmax(-1)
+# ~~ ==> rows = (logits.float() / temperature)[:, :-1].transpose(1, 2)
+# ~ found = scores.gather(-1, tokens[:, 1:, None]).squeeze(-1)
+# ~~ ==> found = -torch.nn.functional.cross_entropy(rows, tokens[:, 1:], reduction="none")
 # %% wrong: as given => values
 # > the log probabilities are those of each token at its own position; position p scores the token after it.
-def answer_log_probs(logits, tokens, first, length, temperature):
-    scores = logits.log_softmax(-1)
-    found = scores.gather(-1, tokens[:, :, None]).squeeze(-1)
-    place = torch.arange(tokens.shape[1])
-    mask = (place >= first[:, None]) & (place < length[:, None])
-    return found[:, 1:], mask[:, :-1]
-
-
+# ~ (logits[:, :-1].float() / temperature) ==> logits
+# ~ tokens[:, 1:, None] ==> tokens[:, :, None]
+# ~ torch.arange(1, tokens.shape[1]) ==> torch.arange(tokens.shape[1])
+# ~ return found, mask ==> return found[:, 1:], mask[:, :-1]
 # %% wrong: at temperature 1 => values
 # > the logits are not divided by the temperature.
 # ~ (logits[:, :-1].float() / temperature) ==> logits[:, :-1].float()
@@ -121,7 +110,5 @@ def answer_log_probs(logits, tokens, first, length, temperature):
 # %% wrong: probabilities => values
 # > these are probabilities; take their logarithms.
 # ~ return found, mask ==> return found.exp(), mask
-# %% wrong: left as it is => not-answered
-# ~ scores = ( ==> raise NotImplementedError; scores = (
 # %% half: in the logits' own bits => 4.8  from: in the logits' own bits
-'''
+"""

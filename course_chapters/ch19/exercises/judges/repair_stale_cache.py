@@ -1,94 +1,83 @@
 import random
 from typing import Any
 
-from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
-from course_grader.judging.replays import first_apart
-from course_grader.records import Case
+from course_grader.judging import Fault, Judging, Params, Worked
+from course_grader.judging.cases import shown
+from course_grader.judging.mistakes import Wrong
+from course_grader.judging.oracles import oracle
+from course_grader.judging.per_row import rows_fault
+from course_grader.judging.random_inputs import generality, plain
+from course_grader.records import Case, Outcome
 
 right = Worked("repair-stale-cache")
 PARTS = ("version", "weights", "cache", "users", "free")
+BEGINNINGS = ("a", "ab", "abc", "x", "xy", "k", "kl", "klm", "q", "qr", "qrs", "u")
+
+
+def _server(rng: random.Random, pages: int, version: int) -> dict[str, Any]:
+    """A server with cached pages, some of them in use, and with one page in use that is not in the cache."""
+    order = rng.sample(range(pages), pages)
+    cached = order[: rng.randint(3, pages - 3)]
+    users = [0] * pages
+    for place, page in enumerate(cached):
+        users[page] = (0, 1, 0)[place] if place < 3 else rng.randrange(3)
+    users[order[-1]] = 1
+    cache = dict(zip(rng.sample(BEGINNINGS, len(cached)), cached, strict=True))
+    free = order[len(cached) : -1]
+    return {"version": version, "weights": f"w{version}", "cache": cache, "users": users, "free": free}
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    pages = params["pages"]
+    def publishing(began: int, known: bool, pages: int = params["pages"]) -> tuple[Any, ...]:
+        """A request that began so many versions ago publishes its page; `known`: the cache has its beginning."""
+        server = _server(rng, pages, 5)
+        own = next(page for page, users in enumerate(server["users"]) if users and page not in server["cache"].values())
+        return server, 5 - began, rng.choice([key for key in BEGINNINGS if (key in server["cache"]) == known]), own
 
-    def case(make: Any, name: str, share: str, index: int, script: str, count: int = pages) -> Case:
-        """A case from words: a=xyz starts request a, a+ fills its next page, -a ends it, 3! is an update to version
-        3."""
-        steps: list[tuple[Any, ...]] = []
-        for word in script.split():
-            if word.endswith("!"):
-                steps.append(("update", int(word[:-1])))
-            elif word.endswith("+"):
-                steps.append(("fill", word[:-1]))
-            elif word.startswith("-"):
-                steps.append(("end", word[1:]))
-            else:
-                steps.append(("start", *word.split("=")))
-        return make(name, share, index, count, steps)
+    def updates(*versions: int, pages: int = params["pages"]) -> list[tuple[Any, ...]]:
+        return [(_server(rng, pages, 4), version) for version in versions]
 
-    drawn, names, version = "", [f"r{at}" for at in range(5)], 0
-    for _ in range(70):
-        name = rng.choice(names)
-        kind = rng.random()
-        if kind < 0.15:
-            version += rng.choice((-1, 1, 1, 2))
-            drawn += f" {max(version, 0)}!"
-        else:
-            drawn += f" {name}+" if kind < 0.7 else f" -{name} {name}={rng.choice(('abc', 'abd', 'kl', 'abcde'))}"
-    begun = " ".join(f"{name}={prompt}" for name, prompt in zip(names, ("abc", "abd", "kl", "abcde", "k"), strict=True))
+    both = [publishing(1, False), publishing(0, False)]
+    empty = {"version": 0, "weights": "w0", "cache": {}, "users": [0, 0, 0], "free": [2, 0, 1]}
     return [
-        case(shown, "an idle cache at an update", "values:update", 0, "a=xy a+ a+ -a 1! b=xy b+ b+"),
-        case(shown, "a request runs across the update", "values:publish", 1, "a=xyz a+ 1! a+ b=xyz"),
-        case(hidden, "two idle prompts, one in use", "values:update", 0, "a=pq a+ a+ -a b=uv b+ c=pr c+ 1! -c -b d=uv"),
-        case(hidden, "a request that began before it", "values:publish", 1, "a=kl b=kl a+ 2! b+ c=kl c+ a+ -a -b d=kl"),
-        case(hidden, "late updates", "generality:late", 0, "2! a=xy a+ 1! a+ 2! b=xy 3! c=xy -a -b -c 3!"),
-        case(hidden, "an update before anything", "generality:late", 0, "1! 1! a=q a+ 0! -a b=q"),
-        case(hidden, "two fill the same page", "generality:same", 1, "a=xy b=xy a+ b+ a+ b+ -b -a c=xy 1! d=xy d+"),
-        case(hidden, "two updates", "generality:same", 1, "a=abcd a+ 1! a+ b=ab b+ 2! b+ a+ c=ab c+ -a -b -c"),
-        case(hidden, "70 operations", "generality:same", 1, begun + drawn, 16),
-        case(
-            hidden,
-            "all pages idle, then needed",
-            "generality:late",
-            0,
-            "a=abcd a+ a+ a+ a+ -a 1! b=wxyz b+ b+ b+ b+",
-            4,
-        ),
+        shown("new weights", "values:update", 0, updates(5)),
+        shown("requests that began before and after", "values:publish", 1, both),
+        plain("update", 0, "other servers", updates(5, 6, 5, 9, pages=14)),
+        plain("publish", 1, "other requests", [publishing(began, False, 9) for began in (0, 2, 1, 0)]),
+        generality("late", 0, "late updates, and a first one", [*updates(3, 4, 0, 4), (empty, 1), (empty, 0)]),
+        generality("same", 1, "the cache has the beginning", [publishing(began, True) for began in (0, 1, 0, 3)]),
     ]
 
 
-def _fault(case: Case, got: Any) -> Fault | None:
-    if type(got) is str and got == NOT_ANSWERED:
-        return "not-answered", "this function is not answered yet."
-    want = right.value(case)
-    if same_lists(got, want):
-        return None
-    if type(got) is not list or [type(each) is list and len(each) for each in got] != [len(PARTS)] * len(want):
-        return "wrong-shape", f"the server after each operation is expected; got {describe(got)}."
-    at = first_apart(got, want)
-    what, *given = case.args[2][at]
-    told = f"operation {at + 1}, {' '.join([what, *map(str, given)])}: "
-    part = next(part for part, mine, due in zip(PARTS, got[at], want[at], strict=True) if not same_lists([mine], [due]))
-    return f"wrong-{part}", f"{told}`server.{part}` is not right."
+def _words(index: int, fields: dict[str, Any], *given: object) -> str:
+    call = ("an update to version {}", "a request of version {} publishes {!r}, page {}")[index].format(*given)
+    return f"{call}, with {', '.join(f'{name} {value}' for name, value in fields.items() if name != 'weights')}"
+
+
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    if fault := rows_fault(case, outcome.value, len(PARTS)):
+        return fault
+    for row, got, want in zip(case.args[1], outcome.value, right.value(case), strict=True):
+        for part, mine, due in zip(PARTS, got, want, strict=True):
+            if not same_lists([mine], [due]):
+                lead = f"{_words(case.args[0], *row)}: "
+                return Wrong(f"wrong-{part}", f"{lead}`server.{part}` is not right.", lead)
+    return None
 
 
 JUDGING = Judging(
     shares="values:update 0.3, values:publish 0.25, generality:late 0.2, generality:same 0.25",
     cases=_cases,
-    verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value), named=True),
+    verdicts=oracle(_fault),
     why="""A prefix cache is keyed by tokens, and its keys and values also depend on the weights. So an update has to
 empty it, and unused pages must return to the pool. A request that began before the update holds keys and
 values of both versions; its pages are never entered, although it may finish with them.""",
     pytorch="vLLM has `reset_prefix_cache` for this, and SGLang flushes its radix cache with the update.",
 )
 
-ANSWERS = r'''# %% right: worked
+ANSWERS = r"""# %% right: worked
 def update_weights(server, weights, version: int) -> None:
-    """Takes newer weights; no page of other weights can be found from then on."""
     ### BEGIN SOLUTION
     if version <= server.version:
         return
@@ -99,39 +88,26 @@ def update_weights(server, weights, version: int) -> None:
 
 
 def publish(server, request, beginning: str, page: int) -> None:
-    """Enters a page that a request has filled, if it is of the current weights."""
     ### BEGIN SOLUTION
     if request.version == server.version:
         server.cache.setdefault(beginning, page)
     ### END SOLUTION
 
-# %% right: page by page
-def update_weights(server, weights, version):
-    if server.version < version:
-        server.weights = weights
-        server.version = version
-        for beginning in list(server.cache):
-            page = server.cache.pop(beginning)
-            if not server.users[page]:
-                server.free.append(page)
-
-
-def publish(server, request, beginning, page):
-    if beginning not in server.cache and request.version >= server.version:
-        server.cache[beginning] = page
-
-
+# %% right: in other forms
+# ~ if version <= server.version: ==> if not server.version < version:
+# ~ server.free += [page for ==> server.free = server.free + [page for
+# ~ server.cache.clear() ==> server.cache = {}
+# ~ request.version == server.version: ==> beginning not in server.cache and request.version >= server.version:
+# ~ server.cache.setdefault(beginning, page) ==> server.cache[beginning] = page
 # %% wrong: as given => values
 # > the cache still holds pages that older weights have filled.
-def update_weights(server, weights, version):
-    server.weights = weights
-    server.version = version
-
-
-def publish(server, request, beginning, page):
-    server.cache[beginning] = page
-
-
+# -     if version <= server.version:
+# -         return
+#       server.weights, server.version = weights, version
+# -     server.free += [page for page in server.cache.values() if server.users[page] == 0]
+# -     server.cache.clear()
+# ~ if request.version == server.version: ==> if True:
+# ~ server.cache.setdefault(beginning, page) ==> server.cache[beginning] = page
 # %% wrong: the pages are lost => values
 # > unused pages left the cache and are not free: no request can use them again.
 # -     server.free += [page for page in server.cache.values() if server.users[page] == 0]
@@ -143,8 +119,7 @@ def publish(server, request, beginning, page):
 # ~ server.cache.clear() ==> server.cache = {key: page for key, page in server.cache.items() if server.users[page]}
 # %% wrong: idle pages come first => values
 # > freed pages come after those that were free before.
-# ~ server.free += [page for page in server.cache.values() if server.users[page] == 0]
-# ~~ ==> server.free[:0] = [page for page in server.cache.values() if server.users[page] == 0]
+# ~ server.free += [page for ==> server.free[:0] = [page for
 # %% wrong: late updates count => generality
 # > an older version arrived late and replaced the newer one.
 # -     if version <= server.version:
@@ -167,7 +142,4 @@ def publish(server, request, beginning, page):
 # %% wrong: the old weights stay => values
 # > the server still has its old weights.
 # ~ server.weights, server.version = weights, version ==> server.version = version
-# %% wrong: left as it is => not-answered
-# ~ if version <= server.version: ==> raise NotImplementedError
-# -         return
-'''
+"""

@@ -1,16 +1,16 @@
 import random
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged
+from course_grader.judging import Fault, Judging, Params, Worked
 from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging.oracles import oracle
 from course_grader.judging.ranks import UNKIND, over_ranks, secret
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.records import Case, Outcome
 
 right = Worked("sync-weights")
 Ranges = list[tuple[int, int]]
@@ -23,9 +23,7 @@ def _even(total: int, parts: int) -> Ranges:
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, trainers, width = coin_of(rng), params["trainers"], params["width"]
 
-    def given(
-        rows: Ranges, columns: Ranges, across: int, dtype: torch.dtype = torch.float32, flip: bool = False
-    ) -> Any:
+    def given(rows: Ranges, columns: Ranges, across: int, dtype: Any = torch.float32, flip: bool = False) -> Any:
         whole = secret(coin, max(stop for _, stop in rows), across, dtype=dtype)
         if flip:
             whole = whole.t().contiguous().t()
@@ -43,9 +41,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("one and one", "generality:ranks", per_rank=given([(0, 2)], [(0, 2)], 2)),
         hidden("one and two", "generality:ranks", per_rank=given([(0, 3)], [(0, 2), (2, 5)], 5)),
         hidden("three copies, five generators", "generality:copies", per_rank=given([(0, 4)] * 3, _even(10, 5), 10)),
-        hidden(
-            "copies of some rows only", "generality:copies", per_rank=given([(0, 2), (2, 6), (0, 2)], _even(8, 4), 8)
-        ),
+        hidden("copies of some rows", "generality:copies", per_rank=given([(0, 2), (2, 6), (0, 2)], _even(8, 4), 8)),
         hidden("copies side by side", "generality:copies", per_rank=given([(0, 3)] * 2 + [(3, 7)] * 2, _even(6, 3), 6)),
         hidden("rows in another order", "generality:ranges", per_rank=given([(5, 8), (0, 3), (3, 5)], _even(4, 2), 4)),
         hidden("a rank without rows", "generality:ranges", per_rank=given([(0, 2), (2, 2), (2, 5)], _even(4, 2), 4)),
@@ -68,15 +64,16 @@ def _owed(case: Case, in_turn: bool) -> dict[tuple[int, int], int]:
     return {pair: size for pair, size in owed.items() if size}
 
 
-def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    results = outcome.value
     if fault := over_ranks(case, [each["x"] for each in results], [each["x"] for each in right.value(case)]):
         return fault
     changed = next((rank for rank, each in enumerate(results) if each["touched"] is not False), None)
     return None if changed is None else ("changed", f"Rank {changed} changed `shard`, `rows` or `columns`.")
 
 
-def _bytes(case: Case, outcome: Outcome) -> Fault | None:
-    in_turn = right.params["serves"] == "in turn"
+def _bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    in_turn = params["serves"] == "in turn"
     owed, other = _owed(case, in_turn), _owed(case, not in_turn)
     sent = {(src, dst): size for src, dst, size, _ in outcome.meter["pairs"] if size}
     for (src, dst), size in sent.items():
@@ -90,14 +87,10 @@ def _bytes(case: Case, outcome: Outcome) -> Fault | None:
     return too_few_bytes(outcome.meter, least, [0] * len(least))
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _fault(case, outcome.value), ("cost", "bytes", _bytes(case, outcome)), named=True)
-
-
 JUDGING = Judging(
     shares="values:parts 0.25, cost:bytes 0.3, generality:ranks 0.15, generality:copies 0.15, generality:ranges 0.15",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=oracle(_fault, {"cost:bytes": _bytes}, named=True),
     why="""Both layouts are known on all ranks, so no rank has to ask: each overlap of a row range with a column range
 is one message. The generators receive exactly the bytes that they keep, which is the least possible. Gathering the
 matrix first would move it once more for every rank. Copies divide the sending, so that no single link is the
@@ -106,7 +99,7 @@ bottleneck.""",
     "broadcast it in buckets instead; Moonshot's checkpoint-engine has both forms.",
 )
 
-ANSWERS = r'''import torch
+ANSWERS = r"""import torch
 
 from course_lib import params
 
@@ -116,12 +109,10 @@ serves = params("sync-weights").serves  # leave as is: copies serve the generato
 
 
 def sync_weights(comm, shard, rows: list, columns: list) -> torch.Tensor:
-    """A generator rank's columns of all rows; on a trainer rank its shard."""
     ### BEGIN SOLUTION
     trainers = len(rows)
 
     def sources(g: int) -> list[int]:
-        """The trainer ranks that generator g gets its part from, one for each range of rows."""
         holders = [[r for r, each in enumerate(rows) if each == held] for held in dict.fromkeys(rows)]
         at = (lambda n: g % n) if serves == "in turn" else (lambda n: g * n // len(columns))
         return [ranks[at(len(ranks))] for ranks in holders]
@@ -139,25 +130,12 @@ def sync_weights(comm, shard, rows: list, columns: list) -> torch.Tensor:
     ### END SOLUTION
 
 # %% right: all sends at once
-def sync_weights(comm, shard, rows, columns):
-    count, works = len(rows), []
-    total = max(stop for _, stop in rows)
-    got = shard.new_zeros(total, 0)
-    for first, last in dict.fromkeys(rows):
-        holders = [rank for rank, held in enumerate(rows) if held == (first, last)]
-        for g, (start, stop) in enumerate(columns):
-            in_turn = params("sync-weights").serves == "in turn"
-            place = g % len(holders) if in_turn else g * len(holders) // len(columns)
-            if comm.rank == holders[place]:
-                works.append(comm.isend(shard[:, start:stop].contiguous(), count + g))
-            if comm.rank == count + g:
-                got = got if got.shape[1] else shard.new_zeros(total, stop - start)
-                works.append(comm.irecv(got[first:last], holders[place]))
-    for work in works:
-        work.wait()
-    return shard if comm.rank < count else got
-
-
+# ~ trainers = len(rows) ==> trainers, works = len(rows), []
+# ~ for held in dict.fromkeys(rows)] ==> for held in sorted(set(rows))]
+# ~ comm.send(shard[:, start:stop], trainers + g) ==> works.append(comm.isend(shard[:, start:stop], trainers + g))
+# ~ return shard ==> return [shard, *(work.wait() for work in works)][0]
+# ~ comm.recv(got[slice(*rows[source])], source) ==> works.append(comm.irecv(got[slice(*rows[source])], source))
+# ~ return got ==> return [got, *(work.wait() for work in works)][0]
 # %% wrong: whole shards are sent => cost too-many-bytes
 # ~ comm.send(shard[:, start:stop], trainers + g) ==> comm.send(shard, trainers + g)
 # ~ comm.recv(got[slice(*rows[source])], source)
@@ -187,8 +165,7 @@ def sync_weights(comm, shard, rows, columns):
 # +         comm.recv(got[slice(*rows[source])], source)
 # +     return torch.cat([got[slice(*rows[source])] for source in sorted(sources(comm.rank - trainers))])
 # %% wrong: as many rows on every rank => values raised
-# ~ comm.recv(got[slice(*rows[source])], source)
-# ~~ ==> comm.recv(got[source * len(got) // trainers : (source + 1) * len(got) // trainers], source)
+# ~ got[slice(*rows[source])] ==> got[source * len(got) // trainers : (source + 1) * len(got) // trainers]
 # %% wrong: columns in equal parts => values
 # > every generator got an equal share of the columns; `columns` says which ones it needs.
 # ~ for g, (start, stop) in enumerate(columns):
@@ -202,6 +179,4 @@ def sync_weights(comm, shard, rows, columns):
 # ~ got = shard.new_empty( ==> got = torch.empty(
 # %% wrong: the list of rows is emptied => values changed
 # ~ return shard ==> rows.clear(); return shard
-# %% wrong: left as it is => not-answered
-# ~ trainers = len(rows) ==> raise NotImplementedError; trainers = len(rows)
-'''
+"""

@@ -1,18 +1,18 @@
 """Answers to chapter 20's drills."""
 
-from course_grader.judging import Mistake, drill_key
+from course_grader.judging import drill_key
 
 DRILLS = {
     "healthy-rejected": drill_key(
         lambda p: (p["nodes"] - p["weak"]) * p["alarms"],
         "{{alarms}} · ({{nodes:int}} − {{weak}}) = {{answer}}.",
-        Mistake("all", lambda p: p["nodes"] * p["alarms"] + p["weak"], "That counts weak nodes, too."),
+        (lambda p: p["nodes"] * p["alarms"] + p["weak"], "That counts weak nodes, too."),
         rel=1e-3,
     ),
     "known-answers": drill_key(
         lambda p: (1 - p["chance"]) ** p["tests"],
         "(1 − {{chance}})^{{tests}} = {{answer}}.",
-        Mistake("found", lambda p: 1 - (1 - p["chance"]) ** p["tests"], "That is the chance that it is found."),
+        (lambda p: 1 - (1 - p["chance"]) ** p["tests"], "That is the chance that it is found."),
         rel=0.01,
     ),
 }

@@ -154,7 +154,7 @@ def _step(model: Any, optimizer: Any, tokens: torch.Tensor, plan: Plan, comm: Co
 
 
 def measured(plan: Plan, say: Callable[[str], None] = lambda line: None) -> evidence.Evidence:
-    """The evidence of a run: two stages on other numbers of ranks, one stage without a buffer, and one process alone."""
+    """The evidence of a run: two stages on other numbers of ranks, one without a buffer, and one process alone."""
     with tempfile.TemporaryDirectory(prefix="data-") as folder:
         datasets = write_datasets(Path(folder), plan.seq_len)
         order = mixture(datasets, plan.seed)

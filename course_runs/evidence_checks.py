@@ -3,7 +3,7 @@ not to be built on."""
 
 import math
 from collections.abc import Callable, Iterator
-from statistics import median
+from statistics import fmean, median
 
 from course_lib.cluster.intervals import exposed
 from course_lib.messages import count_text
@@ -128,6 +128,21 @@ def _parity(content: Evidence) -> Iterator[Gate]:
         )
 
 
+def _data(content: Evidence) -> Iterator[Gate]:
+    raw, measured = content["raw"], content["measured"]
+    read = [sample for row in raw["rows"] for of_rank in row["samples"] for sample in of_rank]
+    yield Gate(
+        "every sample is read once, in order",
+        read == raw["order"],
+        f"{count_text(len(read), 'sample')} by {content['setup']['before']} and then {content['setup']['after']} ranks",
+    )
+    apart = max(abs(row["loss"] - alone) for row, alone in zip(raw["rows"], raw["losses_alone"], strict=True))
+    yield Gate("losses are those of one process", apart <= CLOSE, f"{apart:.1e} apart")
+    for name in ("with", "without"):
+        mean = fmean(raw[f"waits_{name}"])
+        yield Gate(f"waits {name} a buffer follow", _close(mean, measured[f"wait_{name}"]), f"{1e3 * mean:.3g} ms")
+
+
 def _matmul(content: Evidence) -> Iterator[Gate]:
     measured = content["measured"]
     for word in content["setup"]["dtypes"]:
@@ -213,6 +228,7 @@ _OF: dict[str, Callable[[Evidence], Iterator[Gate]]] = {
     "parity": _parity,
     "matmul": _matmul,
     "collectives": _collectives,
+    "data": _data,
     "serving": _serving,
 }
 

@@ -44,6 +44,7 @@ WIDGETS = {
     "17": 6,
     "18": 3,
     "19": 4,
+    "20": 3,
 }  # cells of a chapter with controls, at least
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text
 
@@ -78,6 +79,7 @@ ATTEMPTS = {
     "17": Attempt("first-remedy", "one at a time", "worked"),
     "18": Attempt("which-limit", "the times added", "without a dictionary"),
     "19": Attempt("group-advantages", "the mean of all answers", "worked"),
+    "20": Attempt("sick-links", "rows and columns exchanged", "by counting, in the order of ranks"),
 }
 
 

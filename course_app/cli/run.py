@@ -22,6 +22,7 @@ EXAMPLES = examples(
     "each sample once",
     "course run serve --load auto                       serve a small model and measure its latency against load",
     "course run posttrain --trainers 2 --generators 2     a small model learns to add from rewards",
+    "course run data --before 2 --after 3                 a mixed stream from a slow store, resumed on other ranks",
     "course run verify work/evidence/train.json         does anything contradict this evidence?",
 )
 PROGRAMS = {
@@ -34,12 +35,14 @@ PROGRAMS = {
     "failures": "make a training fail in several ways, and diagnose each",
     "serve": "serve a small model behind an OpenAI-compatible endpoint under load, and compare with the prediction",
     "posttrain": "let a small model learn to add from rewards, on one process or on trainers and generators",
+    "data": "read mixed data from a slow store, stop, and resume on another number of processes",
     "survive": "kill, hang, slow and resize the ranks of a training, and compare it with an undisturbed one",
     "verify": "check that nothing contradicts the evidence",
 }
 _ALONE = ("matmul", "tour", "failures", "survive")  # they start what they need themselves
 _OF_CHAPTERS = {  # programs that a chapter teaches, and their modules
-    "posttrain": "course_chapters.ch19.posttrain"
+    "posttrain": "course_chapters.ch19.posttrain",
+    "data": "course_chapters.ch20.data_run",
 }
 _OWN_RANKS = ("failures", "survive")  # of these, the programs that take --nproc themselves
 

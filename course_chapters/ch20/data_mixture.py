@@ -6,7 +6,7 @@ number of datasets of n · weight. The counts alone are the position: they say w
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -49,15 +49,25 @@ class Mixture:
 
     def batch(self, position: Position, count: int) -> tuple[list[Sample], Position]:
         """The next `count` samples of the global order, and the position after them."""
-        names, taken, found = list(self.samples), list(position), []
-        for _ in range(count):
-            so_far = max(sum(taken), 1)
-            lags = [self.weights[name] * so_far - each for name, each in zip(names, taken, strict=True)]
-            number = lags.index(max(lags))
-            epoch, place = divmod(taken[number], self.samples[names[number]])
-            found.append((names[number], int(order(self.samples[names[number]], self.seed, number, epoch)[place])))
-            taken[number] += 1
-        return found, tuple(taken)
+        names, sizes = list(self.samples), list(self.samples.values())
+        places, taken = blend(position, sizes, list(self.weights.values()), count)
+        found = [(names[each], int(order(sizes[each], self.seed, each, epoch)[at])) for each, epoch, at in places]
+        return found, taken
+
+
+def blend(
+    position: Position, samples: Sequence[int], weights: Sequence[float], count: int
+) -> tuple[list[tuple[int, int, int]], Position]:
+    """The next `count` places in the stream, (number of the dataset, its epoch, place in the epoch), and the position
+    after them."""
+    taken, found = list(position), []
+    for _ in range(count):
+        so_far = max(sum(taken), 1)
+        lags = [weight * so_far - each for weight, each in zip(weights, taken, strict=True)]
+        number = lags.index(max(lags))
+        found.append((number, *divmod(taken[number], samples[number])))
+        taken[number] += 1
+    return found, tuple(taken)
 
 
 def share(batch: list[Sample], rank: int, ranks: int) -> list[Sample]:

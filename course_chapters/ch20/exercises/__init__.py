@@ -3,4 +3,4 @@ of its prose."""
 
 from course_grader.exercises import gather
 
-CARDS = gather(__name__, "predict-rejected", "sort-nodes", "sick-links", "easy-backfill")
+CARDS = gather(__name__, "predict-rejected", "sort-nodes", "sick-links", "easy-backfill", "audit-cluster")

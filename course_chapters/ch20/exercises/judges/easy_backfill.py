@@ -115,14 +115,12 @@ def start_now(free: int, running: list[tuple], waiting: list[tuple], now: float)
         found.append(place)
     else:
         return found
-    room = free
-    for size, end in sorted(ends, key=lambda job: job[1]):
-        room += size
-        if room >= gpus:
-            break
-    spare = free + sum(size for size, other in ends if other <= end) - gpus
+    times = sorted(end for _, end in ends)
+    room = {time: free + sum(size for size, end in ends if end <= time) for time in times}
+    reserved = next(time for time in times if room[time] >= gpus)
+    spare = room[reserved] - gpus
     for later, (size, limit) in enumerate(waiting[place + 1 :], place + 1):
-        short = now + limit <= end
+        short = now + limit <= reserved
         if size <= free and (short or (backfill == "spare" and size <= spare)):
             found.append(later)
             free -= size
@@ -130,11 +128,9 @@ def start_now(free: int, running: list[tuple], waiting: list[tuple], now: float)
     return found
     ### END SOLUTION
 
-# %% right: by times
-# ~ room = free ==> times = sorted(other for _, other in ends)
-# ~ for size, end in sorted(ends, key=lambda job: job[1]): ==> for end in times:
-# ~ room += size ==> room = free + sum(size for size, other in ends if other <= end)
-# ~ spare = free + sum(size for size, other in ends if other <= end) - gpus ==> spare = room - gpus
+# %% right: the least of the times
+# ~ times = sorted(end for _, end in ends) ==> times = {end for _, end in ends}
+# ~ reserved = next(time for time ==> reserved = min(time for time
 # %% wrong: first come, first served => values
 # > no job behind the head starts.
 # ~ if size <= free and (short or (backfill == "spare" and size <= spare)): ==> if False:
@@ -152,25 +148,26 @@ def start_now(free: int, running: list[tuple], waiting: list[tuple], now: float)
 # ~ spare -= 0 if short else size ==> spare -= size
 # %% wrong: not all that end then => generality unless backfill=short
 # > further jobs end exactly at the reservation; their GPUs are spare, too.
-# ~ spare = free + sum(size for size, other in ends if other <= end) - gpus ==> spare = room - gpus
+# ~ spare = room[reserved] - gpus
+# ~~ ==> spare = max(0, room[reserved] - sum(sorted(size for size, end in ends if end == reserved)[:-1]) - gpus)
 # %% wrong: at the reservation is too late => values
 # > a job that ends exactly at the reservation does not delay the head.
-# ~ short = now + limit <= end ==> short = now + limit < end
+# ~ short = now + limit <= reserved ==> short = now + limit < reserved
 # %% wrong: limits are times => values
 # > a limit is a duration; the job ends at `now` plus the limit.
-# ~ short = now + limit <= end ==> short = limit <= end
+# ~ short = now + limit <= reserved ==> short = limit <= reserved
 # %% wrong: ends are durations => values
 # > the ends of running jobs are times; they are not counted from `now`.
-# ~ short = now + limit <= end ==> short = limit <= end + now
-# %% wrong: jobs in the order given => generality
+# ~ short = now + limit <= reserved ==> short = limit <= reserved + now
+# %% wrong: jobs in the order given => values
 # > the running jobs are not in the order of their ends.
-# ~ in sorted(ends, key=lambda job: job[1]): ==> in ends:
+# ~ times = sorted(end for _, end in ends) ==> times = [end for _, end in ends]
 # %% wrong: the first end => values
 # > the head does not fit yet when the first job ends.
-# ~ if room >= gpus: ==> if room >= 0:
+# ~ if room[time] >= gpus) ==> if room[time] >= 0)
 # %% wrong: the last end => values
 # > the head fits before the last job ends.
-# ~ if room >= gpus: ==> if False:
+# ~ reserved = next(time for time in times if room[time] >= gpus) ==> reserved = times[-1]
 # %% wrong: a full fit is no fit => values
 # > a job that needs exactly the GPUs that are free fits.
 # ~         if gpus > free: ==>         if gpus >= free:
@@ -180,6 +177,9 @@ def start_now(free: int, running: list[tuple], waiting: list[tuple], now: float)
 # %% wrong: a job too large waits => generality
 # > a job that asks for more GPUs than there are waits in silence, forever.
 # ~ if gpus > total: ==> if False:
+# ~ next(time for time in times if room[time] >= gpus)
+# ~~ ==> next((time for time in times if room[time] >= gpus), float("inf"))
+# ~ spare = room[reserved] - gpus ==> spare = room.get(reserved, 0) - gpus
 # %% wrong: which job is not said => generality
 # > the error must name the place of the job.
 # ~ raise ValueError(f"job {place} asks for {gpus} GPUs; there are {total}") ==> raise ValueError("too many GPUs")

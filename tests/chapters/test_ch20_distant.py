@@ -1,0 +1,109 @@
+"""Chapter 20's local SGD and DiLoCo: against plain loops in one process, the meter and real processes."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from course_chapters.ch20 import diloco
+from course_chapters.ch20.diloco import CONFIG, WAYS, Plan
+from course_lib.cluster import simulate
+from course_lib.cluster.collectives import ring_cost
+from course_lib.model import text, training, transformer
+from course_lib.model.optimizer import SGD, AdamW
+from course_runs.real_ranks import launch
+from tests.tables import each_of
+
+SHORT = Plan(workers=3, inner=2, steps=6, batch=2)
+
+
+def run(plan):
+    return simulate(diloco.train, plan.workers, (plan, True), topology=diloco.SLOW)
+
+
+def plain(plan):
+    """DiLoCo without communication: the workers one after another, the formulas of the paper."""
+    models = [transformer.build(CONFIG) for _ in range(plan.workers)]
+    optimizers = [(AdamW if plan.adam else SGD)(list(model.parameters()), lr=plan.rate) for model in models]
+    shared = [each.detach().clone() for each in models[0].parameters()]
+    velocity = None
+    for step in range(plan.steps):
+        tokens, targets = text.batch(step, plan.workers * plan.batch, CONFIG.seq_len)
+        for worker, (model, optimizer) in enumerate(zip(models, optimizers, strict=True)):
+            rows = slice(worker * plan.batch, (worker + 1) * plan.batch)
+            optimizer.zero_grad()
+            training.accumulate(model, tokens[rows], targets[rows])
+            optimizer.step()
+        if (step + 1) % plan.inner == 0:
+            own = [list(model.parameters()) for model in models]
+            outer = [sum(s - m[i].detach() for m in own) / len(own) for i, s in enumerate(shared)]
+            velocity = (
+                outer if velocity is None else [plan.momentum * v + g for v, g in zip(velocity, outer, strict=True)]
+            )
+            ahead = [g + plan.momentum * v for g, v in zip(outer, velocity, strict=True)]
+            shared = [s - plan.outer_rate * g for s, g in zip(shared, ahead, strict=True)]
+            for parameters in own:
+                for parameter, new in zip(parameters, shared, strict=True):
+                    parameter.data.copy_(new)
+    return torch.cat([each.flatten() for each in shared])
+
+
+@each_of("plan", [SHORT, replace(SHORT, momentum=0.5, outer_rate=1.0), replace(SHORT, momentum=0.0, inner=3)])
+def test_diloco_is_the_plain_loop_of_the_paper(plan):
+    for worker in run(plan).results:
+        torch.testing.assert_close(worker.shared[-1], plain(plan), atol=2e-6, rtol=1e-5)
+
+
+def test_local_sgd_with_one_inner_step_is_the_synchronous_run():
+    plan = replace(SHORT, inner=1, adam=False, rate=0.1, outer_rate=1.0, momentum=0.0)
+    together, local = (run(each).results for each in (replace(plan, inner=0), plan))
+    for one, other in zip(together, local, strict=True):
+        torch.testing.assert_close(one.path[-1], other.shared[-1], atol=1e-6, rtol=1e-5)
+        assert one.losses == pytest.approx(other.losses, abs=1e-6)
+
+
+def test_fragments_send_as_many_numbers_in_turns():
+    names = [name for name, _ in transformer.build(CONFIG).named_parameters()]
+    assert {diloco.fragment_of(name, 2) for name in names if "blocks.1" in name} == {1}
+    assert {diloco.fragment_of(name, 1) for name in names} == {0}
+    whole, parts = (run(replace(SHORT, fragments=count)).results[0] for count in (1, 2))
+    assert parts.sent == whole.sent and len(parts.drift) == 2 * len(whole.drift)
+
+
+@each_of("way", list(WAYS))
+def test_bytes_and_seconds_follow_from_the_formulas(way):
+    plan = replace(WAYS[way], steps=20)
+    found = simulate(diloco.train, 4, (plan,), topology=diloco.SLOW)
+    numbers = sum(each.numel() for each in transformer.build(CONFIG).parameters())
+    turns = plan.steps if not plan.inner else plan.steps // plan.inner
+    assert found.results[0].sent == turns * numbers
+    assert found.meter.bytes_sent[0] == pytest.approx(2 * 3 / 4 * 4 * turns * numbers, rel=1e-3)
+    level = diloco.SLOW.levels[0]
+    said = plan.steps * diloco.step_seconds(plan, 4 * numbers, level.latency, level.bandwidth)
+    if plan.delay:  # the last exchange has no step to hide behind
+        said += ring_cost(4 * numbers / plan.fragments, 4, level.latency, level.bandwidth).seconds
+    assert found.seconds == pytest.approx(said, rel=0.01)
+
+
+@each_of("plan", [SHORT, replace(SHORT, inner=4, steps=8, fragments=2, delay=1, mix=0.5)])
+def test_real_processes_train_as_metered_ranks_do(plan):
+    real = launch(diloco.train, plan.workers, (plan,)).results
+    for one, other in zip(real, run(plan).results, strict=True):
+        assert one.losses == pytest.approx(other.losses, abs=1e-5) and one.held_out == pytest.approx(
+            other.held_out, abs=1e-5
+        )
+
+
+@each_of(
+    "wrong, why",
+    [
+        ({"inner": 7}, "whole rounds"),
+        ({"workers": 0}, "workers is 0"),
+        ({"fragments": 11}, "no turn of their own"),
+        ({"delay": 10}, "before its next turn"),
+        ({"mix": 1.5}, "mix is 1.5"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(wrong, why):
+    with pytest.raises(ValueError, match=why):
+        Plan(**wrong)

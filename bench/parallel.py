@@ -31,7 +31,8 @@ from course_runs.real_ranks import launch
 
 MODEL = Config(layers=4, hidden=256, heads=8, seq_len=64)
 SEQUENCES = 4  # of a batch
-BUCKET = 2 * 2**20  # bytes: of data parallelism's buckets and of ZeRO's rows
+BUCKET = 2 * 2**20  # bytes, of both sides of data parallelism
+ROW = 2**19  # bytes of a row in ZeRO-1 and ZeRO-2
 RANKS = (2, 4)  # for the bytes; times are taken of the first
 REPEATS = 20
 SLOWEST = 1.10  # a step of ours may take so many times torch's
@@ -134,7 +135,7 @@ def _zero(stage: int) -> Callable[[Comm, Config], Side]:
         held: Any = (
             FullySharded(comm, model, list(model.blocks))
             if stage == 3
-            else Zero(comm, model, stage, BUCKET // WIDE, init_sync=False)
+            else Zero(comm, model, stage, ROW, init_sync=False)
         )
         elements = [row.flat.elements for row in held.rows]
         predicted = step_bytes(elements, comm.size, stage, WIDE, 2 * WIDE)

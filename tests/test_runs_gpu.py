@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import fake_gpu
+import gpu_lines
 import pytest
 import torch
 import torch.distributed as dist
@@ -337,9 +338,9 @@ def _saved_behind(folder):
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    """What ran on the GPU that is not there: the folder of its evidence, and what NCCL was asked for."""
+    """What ran on the GPU that is not there: the folder of its evidence, what NCCL was asked for, the lines reached."""
     folder, found = tmp_path_factory.mktemp("gpu"), SimpleNamespace(peak=[])
-    with pytest.MonkeyPatch.context() as patched, fake_gpu.gpu(patched) as nccl:
+    with pytest.MonkeyPatch.context() as patched, fake_gpu.gpu(patched) as nccl, gpu_lines.traced() as ran:
         patched.setattr(rates.timed, "__defaults__", (0.01,))
         patched.setattr(preflight, "COPIED", 1_000_000)
         patched.setattr(matmul, "SQUARES", {"cuda": (64, 128)})
@@ -380,8 +381,40 @@ def bench(tmp_path_factory):
         patched.setattr(torch.cuda, "get_device_capability", lambda *_: (8, 0))
         with pytest.raises(Trouble, match="has compute capability 8.0"):
             eight_bits.require(torch.device("cuda"))
-    found.folder, found.nccl = folder, nccl.asked
+    found.folder, found.nccl, found.ran = folder, nccl.asked, ran
     return found
+
+
+@pytest.mark.parametrize("of", [gpu_lines.lines_of, gpu_lines.branches_of])
+def test_nearly_every_line_and_branch_that_only_a_gpu_reaches_is_run(bench, of):
+    done, total, missing = gpu_lines.covered(bench.ran, of=of)
+    assert total > 60 and done >= 0.95 * total, missing
+
+
+def test_each_outcome_of_a_condition_is_a_branch_of_its_own(tmp_path):
+    path = tmp_path / "sample.py"
+    path.write_text(
+        "def work(gpu, cold):\n"
+        "    if gpu:\n"
+        "        if cold:\n"
+        "            return 1\n"
+        "        return 2 if cold is None else 3\n"
+        "    while not gpu:\n"
+        "        return 4\n"
+    )
+    module = {}
+    exec(compile(path.read_text(), str(path), "exec"), module)
+    found = gpu_lines.branches_of(path)
+    assert found == {(2, 7, True), (3, 11, True), (3, 11, False), (5, 20, True), (5, 20, False), (6, 10, False)}
+    for given, reached in (
+        ((True, True), {(2, 7, True), (3, 11, True)}),
+        ((True, None), {(2, 7, True), (3, 11, False), (5, 20, True)}),
+        ((True, 0), {(2, 7, True), (3, 11, False), (5, 20, False)}),
+        ((False, True), set()),
+    ):
+        with gpu_lines.traced([path]) as seen:
+            module["work"](*given)
+        assert seen[str(path)] & found == reached
 
 
 def test_each_run_asks_nccl_for_its_own_gpu(bench):

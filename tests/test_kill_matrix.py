@@ -48,7 +48,7 @@ def test_answers_come_out_in_a_worker_as_they_do_here(exercise, warm, the_rotati
         crossing = the_rotation.sample(exercise, crossing)
     for answer in crossing:
         there = in_a_worker(answer, warm, tmp_path)
-        if answer.races:
+        if answer.mistake == "~":  # it races with its own messages
             assert not there.passed, answer.name
         else:
             here = kill_matrix.judge(answer).report

@@ -76,12 +76,6 @@ class BankAnswer:
         """Whether it asks for the numbers of its variant, and so is an answer to every one of them."""
         return "params(" in self.source
 
-    @property
-    def races(self) -> bool:
-        """Whether its numbers depend on when a message is carried, so that two hosts may see different ones, all
-        wrong."""
-        return self.mistake == "~"
-
 
 @dataclass(slots=True)
 class _Section:

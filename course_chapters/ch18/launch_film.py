@@ -89,7 +89,7 @@ def draw_launches(frame: int = FRAMES, tokens: int = 256, hidden: int = 4096) ->
     sheet.keys(
         LEFT + 0.05, 0.14, {"device: matmul": BLUE, "reduction": PURPLE, "pointwise": GREEN, "other": ORANGE}, 0.3
     )
-    sheet.text(x, 0.34, "pale: waiting", ink=SOFT, va="center")
+    sheet.text(x, 0.34, "empty: waiting", ink=SOFT, va="center")
     sheet.alt = f"{title}; {found} in eager mode. {'. '.join(said)}."
     return sheet
 

@@ -25,6 +25,7 @@ _DROPPED_CALLS = {"int", "float", "list", "tuple", "sorted", "reversed", "abs", 
 _ANY_ORDER = {
     "min",
     "max",
+    "maximum",
     "isinstance",
     "zip",
     "print",

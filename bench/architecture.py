@@ -70,12 +70,13 @@ def part_of(module: str) -> str:
 @cache
 def imports(path: Path) -> frozenset[str]:
     """The modules of the course that a file imports, at its top or inside functions."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    found, left = set[str](), list[ast.AST]([ast.parse(path.read_text(encoding="utf-8"))])
+    for node in left:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        left += (each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr))  # none has an import
     return frozenset(name for name in found if name.split(".")[0] in (*PACKAGES, "bench"))
 
 

@@ -140,6 +140,7 @@ def give_back_memory() -> None:
     global _kept
     if _held() > _kept + GROWN:
         gc.collect()
+        gc.freeze()  # what is left is in use, by caches mostly: later collections need not visit it
         with contextlib.suppress(OSError, AttributeError):  # another C library
             ctypes.CDLL(None).malloc_trim(0)
         _kept = _held()

@@ -38,6 +38,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 GresTypes=gpu
 MailProg=/bin/true
+KillWait=1
 SchedulerParameters=sched_interval=1
 SlurmdParameters=config_overrides
 NodeName=one NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=64 RealMemory=4000 Gres=gpu:8
@@ -82,6 +83,15 @@ class Slurm:
         assert said.returncode == 0, said.stderr
         return said.stdout.strip()
 
+    def end_jobs(self, user):
+        """End what a failed test has left running or in the queue: it would outlive the daemons."""
+
+        def ended():  # its script may be about to queue it again, as it does where it is told of its end
+            self.ask("scancel", "--user", user)
+            return not self.ask("squeue", "-h")
+
+        wait_for("no jobs", ended)
+
     def state(self, job):
         return re.search(r"JobState=(\w+)", self.ask("scontrol", "show", "job", job))[1]
 
@@ -117,6 +127,7 @@ def slurm(tmp_path_factory):
         daemon("slurmctld", "-D", "-f", str(conf))
         for node in NODES:
             daemon("slurmd", "-D", "-f", str(conf), "-N", node)
+        stack.callback(found.end_jobs, user)
         wait_for("idle nodes", lambda: found.ask("sinfo", "-h", "-o", "%D %T") == f"{len(NODES)} idle")
         yield found
 

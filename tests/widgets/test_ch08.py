@@ -16,9 +16,12 @@ from course_lib.estimate.units import GB
 from course_lib.parallel.sharding import step_bytes
 from tests.tables import each_of
 
-PARAMS = sum(film().elements)
 by_way = pytest.mark.parametrize("way", WAYS)
 NORM = MODEL.hidden  # numbers of the last norm, which is in no column
+
+
+def params():
+    return sum(film().elements)
 
 
 def boxes(moment, role, *kinds):
@@ -49,7 +52,7 @@ def test_every_element_of_what_is_cut_has_one_owner_at_every_moment(way):
     for ranks in shown.moments:
         for role in cut if ranks[0].phase in ("averaged", "stepped") else set(cut) - {"grads"}:
             parts = sorted(box for moment in ranks for box in boxes(moment, role, OWN))
-            assert elements(parts, shown) == pytest.approx(PARAMS)
+            assert elements(parts, shown) == pytest.approx(params())
             for (unit, _, stop), (other, start, _) in pairwise(parts):
                 assert unit != other or start >= stop - 1e-9, f"{role} of {UNITS[unit]} lie on two ranks"
 
@@ -58,7 +61,7 @@ def test_every_element_of_what_is_cut_has_one_owner_at_every_moment(way):
     "way, per", [("data parallel", (4, 4, 8)), ("stage 1", (4, 0, 2)), ("stage 2", (4, 0, 2)), ("stage 3", (1, 0, 2))]
 )
 def test_between_steps_a_rank_holds_what_its_stage_says(way, per):
-    want = pytest.approx([each * (PARAMS + NORM) for each in per], rel=0.002)
+    want = pytest.approx([each * (params() + NORM) for each in per], rel=0.002)
     for moment in (film(way).moments[0][1], film(way).moments[-1][1]):
         assert [moment.nbytes[role] for role in ("weights", "grads", "moments")] == want
 
@@ -92,7 +95,7 @@ def test_a_units_gradient_is_whole_then_on_the_wire_then_a_part():
 def test_stage_1_keeps_whole_gradients_until_the_end_and_stage_2_does_not():
     last = 2 * len(UNITS)  # the moment at which the last gradient is there
     whole = {way: elements(boxes(film(way).moments[last][0], "grads", WHOLE), film(way)) for way in WAYS}
-    assert whole["stage 1"] == pytest.approx(PARAMS) and whole["stage 2"] < 0.3 * PARAMS
+    assert whole["stage 1"] == pytest.approx(params()) and whole["stage 2"] < 0.3 * params()
 
 
 @by_way

@@ -3,4 +3,16 @@ of its prose."""
 
 from course_grader.exercises import gather
 
-CARDS = gather(__name__, "predict-rejected", "sort-nodes", "sick-links", "easy-backfill", "audit-cluster")
+CARDS = gather(
+    __name__,
+    "resume-mixture",
+    "predict-rejected",
+    "sort-nodes",
+    "sick-links",
+    "easy-backfill",
+    "outer-step",
+    "repair-streaming",
+    "assign-shards",
+    "validation-cadence",
+    "audit-cluster",
+)

@@ -9,13 +9,14 @@ import pytest
 import torch
 from torch.distributed.run import get_args_parser
 
-from course_chapters.ch20 import diloco, job_files, nccl_settings
+from course_chapters.ch20 import diloco, diloco_run, job_files, nccl_settings
 from course_chapters.ch20.diloco import CONFIG, WAYS, Plan
 from course_lib.cluster import simulate
 from course_lib.cluster.collectives import ring_cost
 from course_lib.model import text, training, transformer
 from course_lib.model.optimizer import SGD, AdamW
-from course_runs import nccl_variables
+from course_runs import evidence, nccl_variables
+from course_runs.evidence_checks import verdict
 from course_runs.real_ranks import launch
 from tests.tables import each_of
 
@@ -189,3 +190,38 @@ def test_settings_are_named_once_and_left_overs_are_those_of_the_doctor():
     assert {each.partition("=")[0] for each in nccl_variables.left_over(searched)} >= set(nccl_variables.TUNED) & set(
         searched
     )
+
+
+def test_a_real_run_leaves_evidence_that_agrees_and_forged_ones_do_not(tmp_path, capsys):
+    words = ["--workers", "2", "--inner", "2", "--steps", "4", "--batch", "1", "--compare", "--out", str(tmp_path)]
+    assert diloco_run.main(words) == 0
+    (path,) = tmp_path.iterdir()
+    sound = evidence.read(path)
+    assert verdict(sound) == "claimed" and "held out" in capsys.readouterr().out
+
+    def forged(part, name, value):
+        return {**sound, part: {**sound[part], name: value}}
+
+    losses = sound["raw"]["losses"]
+    for false in (
+        forged("measured", "last_loss", sound["measured"]["last_loss"] / 2),
+        forged("measured", "sent_numbers", sound["measured"]["sent_numbers"] // 2),
+        forged("raw", "losses", [losses[0], losses[1][:-1]]),
+        forged("raw", "held_out", [2.0, 2.5]),
+    ):
+        assert verdict(false) == "contradicted"
+
+
+@each_of(
+    "words, code, said",
+    [
+        (["--dry"], 0, "4 workers"),
+        (["--inner", "7"], 2, "whole rounds"),
+        (["--workers", "0"], 2, "workers is 0"),
+        (["--way", "synchronous", "--dry"], 0, "in every step"),
+    ],
+)
+def test_the_command_says_what_it_would_do_or_why_not(words, code, said, capsys):
+    assert diloco_run.main(words) == code
+    out = capsys.readouterr()
+    assert said in out.out + out.err

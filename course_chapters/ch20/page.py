@@ -6,6 +6,7 @@ from course_chapters import one_thread as _one_thread  # noqa: F401
 # isort: split
 
 import json
+import math
 import statistics
 import tempfile
 from collections import Counter

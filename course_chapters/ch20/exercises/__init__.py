@@ -5,10 +5,10 @@ from course_grader.exercises import gather
 
 CARDS = gather(
     __name__,
-    "resume-mixture",
     "predict-rejected",
     "sort-nodes",
     "sick-links",
+    "resume-mixture",
     "easy-backfill",
     "outer-step",
     "assign-shards",

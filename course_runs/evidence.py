@@ -20,7 +20,19 @@ from course_runs.machine import output_of
 
 SCHEMA = "training-at-scale/evidence"
 VERSION = 1
-KINDS = ("matmul", "collectives", "train", "parity", "failure", "survival", "serving", "posttraining", "data", "doctor")
+KINDS = (
+    "matmul",
+    "collectives",
+    "train",
+    "parity",
+    "failure",
+    "survival",
+    "serving",
+    "posttraining",
+    "data",
+    "diloco",
+    "doctor",
+)
 SHIPPED = Path(__file__).with_name("recorded")
 BEGUN = time.monotonic()  # of this process, nearly
 Evidence = dict[str, Any]

@@ -143,6 +143,29 @@ def _data(content: Evidence) -> Iterator[Gate]:
         yield Gate(f"waits {name} a buffer follow", _close(mean, measured[f"wait_{name}"]), f"{1e3 * mean:.3g} ms")
 
 
+def _diloco(content: Evidence) -> Iterator[Gate]:
+    raw, measured, setup = content["raw"], content["measured"], content["setup"]
+    lengths = [len(each) for each in raw["losses"]]
+    yield Gate(
+        "every worker took all steps",
+        lengths == [setup["steps"]] * setup["workers"],
+        f"{count_text(len(lengths), 'worker')}, at least {count_text(min(lengths), 'step')}",
+    )
+    ends = [fmean(each[at] for each in raw["losses"]) for at in (0, -1)]
+    follow = _close(ends[0], measured["first_loss"]) and _close(ends[1], measured["last_loss"])
+    yield Gate("losses follow from raw losses", follow, f"{ends[0]:.3f} to {ends[1]:.3f}")
+    finite = all(math.isfinite(loss) for each in raw["losses"] for loss in each)
+    yield Gate("loss is a number", finite, f"first {ends[0]:.3f}")
+    spread = max(raw["held_out"]) - min(raw["held_out"])
+    yield Gate(
+        "workers end with the same shared weights",
+        spread <= CLOSE and _close(measured["held_out"], raw["held_out"][0]),
+        f"held-out losses are {spread:.1e} apart",
+    )
+    sent, due = measured["sent_numbers"], content["predicted"]["sent_numbers"]
+    yield Gate("as many numbers were sent as the plan says", sent == due, f"{sent:,} of {due:,}")
+
+
 def _matmul(content: Evidence) -> Iterator[Gate]:
     measured = content["measured"]
     for word in content["setup"]["dtypes"]:
@@ -229,6 +252,7 @@ _OF: dict[str, Callable[[Evidence], Iterator[Gate]]] = {
     "matmul": _matmul,
     "collectives": _collectives,
     "data": _data,
+    "diloco": _diloco,
     "serving": _serving,
 }
 

@@ -37,9 +37,8 @@ class Mixture:
             raise ValueError(f"Datasets {list(self.samples)} and weights {list(self.weights)} are not the same.")
         for name, count in self.samples.items():
             require_whole(f"samples of {name}", count, "samples")
-        if any(not weight > 0 for weight in self.weights.values()) or not math.isclose(
-            total := sum(self.weights.values()), 1, abs_tol=1e-9
-        ):
+        total = sum(self.weights.values())
+        if not min(self.weights.values()) > 0 or not math.isclose(total, 1, abs_tol=1e-9):
             raise ValueError(f"Weights must be positive and add up to 1; they are {dict(self.weights)}, sum {total:g}.")
 
     @property

@@ -21,7 +21,8 @@ from course_chapters.ch20.data_mixture import Mixture, Position, Sample, share
 from course_chapters.ch20.data_shards import Dataset, SlowStore, open_dataset, read_file, write_shards
 from course_chapters.ch20.prefetch import Prefetcher, depth_for, play
 from course_lib.cluster import Comm
-from course_lib.estimate.units import bytes_text, duration_text, percent_text, require_whole
+from course_lib.cluster.errors import Unfinished
+from course_lib.estimate.units import MINUTE, bytes_text, duration_text, percent_text, require, require_whole
 from course_lib.messages import Trouble, count_text
 from course_lib.model import text
 from course_lib.model.transformer import Config, build
@@ -29,7 +30,7 @@ from course_runs import evidence
 from course_runs.real_ranks import launch
 
 WEIGHTS = {"stories": 0.5, "sums": 0.3, "questions": 0.2}
-SHARD_TOKENS, LIMIT = 5_000, 600.0  # s for all processes of a stage
+SHARD_TOKENS, MINUTES = 5_000, 10.0  # of a shard; for all processes together
 TOLERANCE = 1e-9  # of a loss: float64 sums in another order
 EXAMPLES = """\
 examples:
@@ -153,15 +154,19 @@ def _step(model: Any, optimizer: Any, tokens: torch.Tensor, plan: Plan, comm: Co
     return float(flat[0])
 
 
-def measured(plan: Plan, say: Callable[[str], None] = lambda line: None) -> evidence.Evidence:
-    """The evidence of a run: two stages on other numbers of ranks, one without a buffer, and one process alone."""
+def measured(plan: Plan, minutes: float, say: Callable[[str], None]) -> evidence.Evidence:
+    """The evidence of a run: two stages on other numbers of ranks, one without a buffer, and one process alone.
+
+    `Unfinished` where the processes take longer than `minutes` together.
+    """
+    until = time.monotonic() + minutes * MINUTE
     with tempfile.TemporaryDirectory(prefix="data-") as folder:
         datasets = write_datasets(Path(folder), plan.seq_len)
         order = mixture(datasets, plan.seed)
 
         def stage(ranks: int, first: int, last: int, position: Position, state: Any, depth: int) -> list[Any]:
             given = {"first": first, "last": last, "position": position, "state": state, "depth": depth, "slow": True}
-            return launch(_stage, ranks, (plan, folder, given), timeout=LIMIT).results
+            return launch(_stage, ranks, (plan, folder, given), timeout=max(until - time.monotonic(), 0.1)).results
 
         before = stage(plan.before, 0, plan.stop, order.start, None, plan.depth)
         say(f"{count_text(plan.before, 'rank')} stopped after {plan.stop} steps at {list(before[0]['position'])}.")
@@ -217,15 +222,19 @@ def _joined(stage: list[Any], number: int) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what the command line says: 0 where it went well, 1 where the resumed run differs, 2 where it was refused."""
-    given = vars(_arguments(argv))
-    dry, out = given.pop("dry"), given.pop("out")
+    """Run what the command line says: 0 where it went well, 1 where the resumed run differs, 2 where it was refused,
+    124 where it took too long."""
+    given = vars(arguments(argv))
+    dry, out, minutes = (given.pop(name) for name in ("dry", "out", "minutes"))
     try:
         plan = Plan(**given)
         print(_said(plan), flush=True)
         if dry:
             return 0
-        content = measured(plan, print)
+        content = measured(plan, require("minutes", minutes, "min"), print)
+    except Unfinished:
+        print(f"data: stopped after {minutes:g} minutes; there is no evidence.", file=sys.stderr)
+        return 124
     except (Trouble, ValueError) as trouble:
         print(f"data: {trouble}", file=sys.stderr)
         return 2
@@ -252,7 +261,8 @@ def _said(plan: Plan) -> str:
     )
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """What the command line says."""
     parser = argparse.ArgumentParser(
         prog="course run data",
         description="Read a mixture of three datasets from a slow store, stop, and resume on other ranks.",
@@ -273,6 +283,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{words} (default: {default})")
     parser.add_argument("--latency", type=float, default=plan.latency, help="seconds until the store answers")
     parser.add_argument("--bandwidth", type=float, default=plan.bandwidth, help="bytes/s of the store")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"stop after so many (default: {MINUTES:g})")
     parser.add_argument("--dry", action="store_true", help="say what would run, and stop")
     parser.add_argument("--out", default="", help="folder for the evidence")
     return parser.parse_args(argv)

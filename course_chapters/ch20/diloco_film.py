@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +22,7 @@ STEPS = 40  # of the film
 RATES = [10**power for power in np.linspace(7, 11, 33)]  # bytes/s of a link between sites
 SIZES = {"1 billion": 1e9, "10 billion": 1e10, "100 billion": 1e11}  # parameters
 BYTES = 4  # of a number on its way, fp32
+ENOUGH = 0.9  # of the time computing
 DELAY = 5  # inner steps behind which a fragment of streaming DiLoCo travels
 STEP, LATENCY = 10.0, 0.05  # s of a step inside a site, and of a message between sites
 
@@ -56,12 +58,12 @@ def draw_steps(step: int = STEPS, way: str = "DiLoCo") -> Sheet:
     panel.frame(sheet, {}, {}, "along the way of the shared weights", "where workers differ", grid=False)
     for worker, path in enumerate(points):
         panel.line(sheet, path[:, 0], path[:, 1], SHADES[worker], 1.2)
-        panel.dot(sheet, *path[-1], SHADES[worker], size=5)
+        panel.dot(sheet, path[-1, 0], path[-1, 1], SHADES[worker], size=5)
     for before, after in zip([1, *turns], turns, strict=False):
         start, end = panel.place(*shared[before - 1]), panel.place(*shared[after - 1])
         if np.hypot(end[0] - start[0], end[1] - start[1]) > 0.1:
             sheet.arrow([start, end], VERMILION)
-        panel.dot(sheet, *shared[after - 1], INK, ring=True, size=6)
+        panel.dot(sheet, shared[after - 1, 0], shared[after - 1, 1], INK, ring=True, size=6)
     workers = {f"worker {worker}": SHADES[worker] for worker in range(plan.workers)}
     sheet.keys(0.22, 0.15, {**workers, "outer step of the shared weights": VERMILION})
     sheet.alt = (
@@ -92,24 +94,34 @@ def between_sites(way: str, inner: int) -> diloco.Plan:
     """A way with steps of `STEP` seconds and exchanges every `inner` of them; streaming has up to 8 fragments."""
     if way == "synchronous":
         return diloco.Plan(inner=0, seconds=STEP)
-    turns = {"fragments": max(1, min(8, inner // DELAY)), "delay": DELAY} if way == "streaming DiLoCo" else {}
-    return diloco.Plan(inner=inner, steps=inner, seconds=STEP, **turns)
+    plan = diloco.Plan(inner=inner, steps=inner, seconds=STEP)
+    streams = way == "streaming DiLoCo"
+    return replace(plan, fragments=max(1, min(8, inner // DELAY)), delay=DELAY) if streams else plan
+
+
+def needed_rate(way: str, inner: int, size: str) -> float | None:
+    """The least of `RATES` at which the workers compute `ENOUGH` of the time; None if it is none of them."""
+    return next((rate for rate in RATES if busy(way, inner, SIZES[size], rate) >= ENOUGH), None)
 
 
 def draw_link(inner: int = 100, size: str = "10 billion") -> Sheet:
     """The share of time that four sites compute, by the bandwidth between them, for three ways."""
     sheet, panel = Sheet(3.5), Plot(0.95, 0.95, 6.2, 1.85, (7, 11), (0, 1))
     ways = {"synchronous": palette.GREY, "DiLoCo": palette.BLUE, "streaming DiLoCo": palette.GREEN}
-    needed = {way: next((r for r in RATES if busy(way, inner, SIZES[size], r) >= 0.9), None) for way in ways}
+    needed = {way: needed_rate(way, inner, size) for way in ways}
     said = "; ".join(f"{way} {_rate(rate)}" for way, rate in needed.items())
-    sheet.head(f"{size} parameters on 4 sites, {count_text(inner, 'inner step')} of {STEP:.0f} s", f"For 90 %: {said}.")
+    sheet.head(
+        f"{size} parameters on 4 sites, {count_text(inner, 'inner step')} of {STEP:.0f} s",
+        f"For {percent_text(ENOUGH)}: {said}.",
+    )
     xs = {float(p): bytes_text(10.0**p) + "/s" for p in range(7, 12)}
     panel.frame(sheet, xs, {y: percent_text(y) for y in (0, 0.5, 1.0)}, "bandwidth between sites", "time computing")
     for way, ink in ways.items():
         shares = [busy(way, inner, SIZES[size], rate) for rate in RATES]
         panel.line(sheet, np.log10(RATES), shares, ink)
     sheet.keys(0.22, 0.15, ways, gap=0.3)
-    sheet.alt = f"The share of time computing over bandwidth, {size} parameters, {inner} inner steps. For 90 %: {said}."
+    sheet.alt = f"The share of time computing over bandwidth, {size} parameters, {inner} inner steps. "
+    sheet.alt += f"For {percent_text(ENOUGH)}: {said}."
     return sheet
 
 

@@ -5,7 +5,28 @@ from course_chapters import one_thread as _one_thread  # noqa: F401
 
 # isort: split
 
+import json
+import math
 import statistics
+import tempfile
 from collections import Counter
+from pathlib import Path
 
-from course_chapters.ch20 import health_checks, health_plots, link_faults, link_film, queue_film, queue_simulator
+import torch
+
+from course_chapters.ch20 import (
+    checklist,
+    data_plots,
+    data_shards,
+    diloco_film,
+    health_checks,
+    health_plots,
+    job_files,
+    link_faults,
+    link_film,
+    nccl_settings,
+    queue_film,
+    queue_simulator,
+)
+from course_lib.cluster import simulate
+from course_lib.messages import Trouble

@@ -48,13 +48,13 @@ def play(reads: Sequence[float], step: float, depth: int) -> Played:
 
 
 def depth_for(read: float, pause: float, step: float) -> int:
-    """Batches of buffer that hide a pause of the store: one read takes `read` + `pause` s, all others `read` s.
+    """Batches of a full buffer that hide a pause of the store: one read takes `read` + `pause` s, all others `read` s.
 
-    ValueError where the store is slower than the step on average: no buffer hides that.
+    ValueError where the store is slower than the step, or just as fast and pauses: no buffer hides that for long.
     """
     if min(read, pause) < 0 or step <= 0:
         raise ValueError(f"Seconds must be positive: read {read}, pause {pause}, step {step}.")
-    if read > step:
+    if read > step or (read == step and pause):
         raise ValueError(f"The store is slower than the step ({read:g} s against {step:g} s): no buffer hides that.")
     return max(1, math.ceil((read + pause) / step))
 

@@ -1,16 +1,22 @@
 """Chapter 20's local SGD and DiLoCo: against plain loops in one process, the meter and real processes."""
 
+import copy
+import re
+import subprocess
 from dataclasses import replace
 
 import pytest
 import torch
+from torch.distributed.run import get_args_parser
 
-from course_chapters.ch20 import diloco
+from course_chapters.ch20 import diloco, diloco_run, job_files, nccl_settings
 from course_chapters.ch20.diloco import CONFIG, WAYS, Plan
 from course_lib.cluster import simulate
 from course_lib.cluster.collectives import ring_cost
 from course_lib.model import text, training, transformer
 from course_lib.model.optimizer import SGD, AdamW
+from course_runs import evidence, nccl_variables
+from course_runs.evidence_checks import verdict
 from course_runs.real_ranks import launch
 from tests.tables import each_of
 
@@ -107,3 +113,115 @@ def test_real_processes_train_as_metered_ranks_do(plan):
 def test_what_has_no_meaning_is_refused(wrong, why):
     with pytest.raises(ValueError, match=why):
         Plan(**wrong)
+
+
+JOB = job_files.Job("pretrain", nodes=4, gpus=8, minutes=90, command="-m course_runs.train --size 1b")
+
+
+def changed(*path, to):
+    """The Job of `JOB` with one place changed, or without it where `to` is None."""
+    found = copy.deepcopy(job_files.kubernetes(JOB))
+    inner = found
+    for step in path[:-1]:
+        inner = inner[step]
+    inner.pop(path[-1], None) if to is None else inner.update({path[-1]: to})
+    return found
+
+
+POD = ("spec", "template", "spec")
+
+
+@each_of(
+    "job, fault",
+    [
+        (changed("kind", to="Job"), None),
+        (changed("spec", "completionmode", to="Indexed"), "no field of JobSpec"),
+        (changed("spec", "template", to=None), "spec.template is missing"),
+        (changed("spec", "completions", to="4"), "no integer"),
+        (changed("spec", "parallelism", to=3), "wait for pods"),
+        (changed("spec", "completionMode", to="NonIndexed"), "no number"),
+        (changed("kind", to="CronJob"), "no batch/v1 Job"),
+        (changed(*POD, "containers", to=None), "containers is missing"),
+        (changed(*POD, "containers", to=[{"image": "x"}]), "name is missing"),
+        (changed(*POD, "hostNetwork", to="yes"), "no boolean"),
+    ],
+)
+def test_a_job_of_kubernetes_is_checked_against_the_schema(job, fault):
+    faults = job_files.kubernetes_faults(job)
+    assert (faults == []) == (fault is None) and (fault is None or any(fault in each for each in faults)), faults
+
+
+@each_of(
+    "old, new, fault",
+    [
+        ("", "", None),
+        ("nodes=4", "nodes=0", "has no meaning"),
+        ("--exclusive", "--exclusiv", "no option"),
+        ("#SBATCH --time=01:30:00\n", "", "--time is missing"),
+        ("#!/bin/bash\n", "", "names? a shell|not name a shell"),
+        ("#SBATCH --requeue\n", "echo on\n#SBATCH --requeue\n", "after the first command"),
+    ],
+)
+def test_a_script_of_slurm_is_checked(old, new, fault):
+    faults = job_files.slurm_faults(job_files.slurm(JOB).replace(old, new) if old else job_files.slurm(JOB))
+    assert (faults == []) == (fault is None) and (fault is None or re.search(fault, "; ".join(faults))), faults
+
+
+@each_of("wrong, why", [({"name": "A b"}, "lower-case"), ({"nodes": 0}, "nodes is 0"), ({"command": " "}, "is empty")])
+def test_a_job_without_meaning_is_refused(wrong, why):
+    with pytest.raises(ValueError, match=why):
+        replace(JOB, **wrong)
+
+
+def test_torchrun_knows_every_flag_of_a_job_and_the_shell_the_script(tmp_path):
+    known = {flag for action in get_args_parser()._actions for flag in action.option_strings}
+    command = JOB.torchrun("0", "host")
+    flags = re.findall(r"--[a-z-]+", command.partition(" -m course_runs")[0].partition("run ")[2])
+    assert len(flags) == 5 and set(flags) <= known
+    script = tmp_path / "job.sh"
+    script.write_text(job_files.slurm(JOB))
+    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
+
+
+def test_settings_are_named_once_and_left_overs_are_those_of_the_doctor():
+    names = [name for name, _, _ in nccl_settings.SETTINGS]
+    assert len(set(names)) == len(names)
+    searched = {name: "1" for name, _, when in nccl_settings.SETTINGS if when == "search"}
+    assert {each.partition("=")[0] for each in nccl_variables.left_over(searched)} >= set(nccl_variables.TUNED) & set(
+        searched
+    )
+
+
+def test_a_real_run_leaves_evidence_that_agrees_and_forged_ones_do_not(tmp_path, capsys):
+    words = ["--workers", "2", "--inner", "2", "--steps", "4", "--batch", "1", "--compare", "--out", str(tmp_path)]
+    assert diloco_run.main(words) == 0
+    (path,) = tmp_path.iterdir()
+    sound = evidence.read(path)
+    assert verdict(sound) == "claimed" and "held out" in capsys.readouterr().out
+
+    def forged(part, name, value):
+        return {**sound, part: {**sound[part], name: value}}
+
+    losses = sound["raw"]["losses"]
+    for false in (
+        forged("measured", "last_loss", sound["measured"]["last_loss"] / 2),
+        forged("measured", "sent_numbers", sound["measured"]["sent_numbers"] // 2),
+        forged("raw", "losses", [losses[0], losses[1][:-1]]),
+        forged("raw", "held_out", [2.0, 2.5]),
+    ):
+        assert verdict(false) == "contradicted"
+
+
+@each_of(
+    "words, code, said",
+    [
+        (["--dry"], 0, "4 workers"),
+        (["--inner", "7"], 2, "whole rounds"),
+        (["--workers", "0"], 2, "workers is 0"),
+        (["--way", "synchronous", "--dry"], 0, "in every step"),
+    ],
+)
+def test_the_command_says_what_it_would_do_or_why_not(words, code, said, capsys):
+    assert diloco_run.main(words) == code
+    out = capsys.readouterr()
+    assert said in out.out + out.err

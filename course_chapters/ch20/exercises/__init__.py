@@ -1,6 +1,18 @@
-"""Chapter 20, "A cluster that works: data, links, health, queues, and sites far apart": cards, drills and the numbers
-of its prose."""
+"""Chapter 20, "A cluster that works: data, links, health, queues, and sites far apart": cards, drills and the numbers of its
+prose."""
 
 from course_grader.exercises import gather
 
-CARDS = gather(__name__, "predict-rejected", "sort-nodes", "sick-links", "easy-backfill", "audit-cluster")
+CARDS = gather(
+    __name__,
+    "predict-rejected",
+    "sort-nodes",
+    "sick-links",
+    "resume-mixture",
+    "easy-backfill",
+    "outer-step",
+    "assign-shards",
+    "validation-cadence",
+    "repair-streaming",
+    "audit-cluster",
+)

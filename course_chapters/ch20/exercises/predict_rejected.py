@@ -20,6 +20,10 @@ You earn the points for committing, not for being right.""",
     ),
     answers=("healthy_percent",),
     params={"share": 0.02, "detection": 0.95, "false_alarm": 0.05},
-    vary=pick(share=(0.01, 0.03, 0.04), detection=(0.9, 0.98), false_alarm=(0.04, 0.06, 0.08)),
+    vary=pick(
+        share=(0.01, 0.015, 0.025, 0.03, 0.04),
+        detection=(0.9, 0.92, 0.96, 0.98, 0.99),
+        false_alarm=(0.03, 0.04, 0.06, 0.07, 0.08),
+    ),
     returns=Anything("a pair of percentages"),
 )

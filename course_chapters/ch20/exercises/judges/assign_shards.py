@@ -21,7 +21,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     rates = [2, 2, 1, 4, 1][: params["hosts"]]
     others = [drawn(*each) for each in ((9, 2), (12, 3), (20, 5))]
     ties = [([4] * 7, [1, 1, 1]), ([6, 6, 6, 6], [2, 1, 2]), ([2, 8, 2, 8, 4], [1, 1])]
-    few = [([5, 3], [1, 2, 4, 8]), ([7], [1, 1]), ([], [2, 1]), ([3, 1, 9], [2])]
+    few = [([5, 3], [1, 2, 4, 8]), ([7], [1, 1]), ([], [2, 1]), ([3, 1, 9], [2]), ([7], [4]), ([], [2])]
     return [
         shown("eight shards", "values:hosts", 0, [(SIZES, rates)]),
         shown("an epoch of 100 steps", "values:step", 1, [(SIZES, rates, 100)]),

@@ -1,5 +1,5 @@
-"""Chapter 20, "A cluster that works: data, links, health, queues, and sites far apart": cards, drills and the numbers of its
-prose."""
+"""Chapter 20, "A cluster that works: data, links, health, queues, and sites far apart": cards, drills and the numbers
+of its prose."""
 
 from course_grader.exercises import gather
 

@@ -23,7 +23,7 @@ EXAMPLES = examples(
     "course run serve --load auto                       serve a small model and measure its latency against load",
     "course run posttrain --trainers 2 --generators 2     a small model learns to add from rewards",
     "course run data --before 2 --after 3                 a mixed stream from a slow store, resumed on other ranks",
-    "course run diloco --compare                        workers that exchange weights every ten steps",
+    "course run diloco --compare                        workers that exchange outer gradients seldom",
     "course run verify work/evidence/train.json         does anything contradict this evidence?",
 )
 PROGRAMS = {

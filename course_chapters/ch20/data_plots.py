@@ -136,16 +136,16 @@ def draw_stream(step: int = STEPS, after: int = 2, loader: str = LOADERS[0]) -> 
     sheet.head(title, f"{loader.capitalize()}; {BEFORE} ranks for {STOP} steps, then {after}. Now {ranks} ranks read.")
     panel = Plot(0.95, 0.65, 6.1, 2.35, (0, BATCH), (STEPS, 0))
     for place, (name, _) in enumerate(stream()):
-        row, column = divmod(place, BATCH)
+        line, column = divmod(place, BATCH)
         got = readers.get(place, [])
         fill = EMPTY if not got else HUES[name]
-        box = [(column + 0.04, column + 0.96, row + 0.1, row + 0.9)]
+        box = [(column + 0.04, column + 0.96, line + 0.1, line + 0.9)]
         panel.bars(sheet, box, fill, edge=VERMILION if len(got) > 1 else SOFT, thick=2.0 if len(got) > 1 else 0.5)
-        x, y = panel.at(column + 0.5, row + 0.5)
+        x, y = panel.at(column + 0.5, line + 0.5)
         words = " ".join(map(str, got)) if got else name
         sheet.text(float(x), float(y), words, ha="center", va="center", ink=ink_on(fill) if got else SOFT)
-    for row in range(STEPS):
-        sheet.text(0.85, float(panel.at(0, row + 0.5)[1]), f"step {row + 1}", ha="right", va="center")
+    for line in range(STEPS):
+        sheet.text(0.85, float(panel.at(0, line + 0.5)[1]), f"step {line + 1}", ha="right", va="center")
     y = float(panel.at(0, STOP)[1])
     sheet.lines([[(0.3, y), (7.05, y)]], INK, 1.2, dashed=True, order=4)
     sheet.keys(
@@ -200,7 +200,7 @@ def draw_cadence(between: float = 3.0, needed: int = 1) -> Sheet:
     )
     for values, hue, dashed in ((checks, SKY, True), (late, ORANGE, True), (lost, BLUE, False)):
         seen = [(math.log10(every), value) for every, value in zip(EVERY, values, strict=True) if value <= top]
-        panel.line(sheet, *zip(*seen, strict=True), hue, dashed=dashed)
+        panel.line(sheet, [x for x, _ in seen], [y for _, y in seen], hue, dashed=dashed)
     for every in (30, 100, 300, 1000):
         delays = validation.drawn_delays(every, STEP_SECONDS, CHECK, needed, draws=400)
         drawn = validation.time_share(every, STEP_SECONDS, CHECK) + sum(delays) / len(delays) / apart

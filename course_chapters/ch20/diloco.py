@@ -29,8 +29,8 @@ class Plan:
     """Who trains how: `workers` of `batch` sequences each, `steps` inner steps of `seconds` on the virtual clock."""
 
     workers: int = 4
-    inner: int = 10  # steps between two exchanges of a parameter; 0: gradients are averaged in every step
-    steps: int = 80
+    inner: int = 5  # steps between two exchanges of a parameter; 0: gradients are averaged in every step
+    steps: int = 40
     batch: int = 4
     rate: float = 3e-3
     adam: bool = True  # the inner optimizer: AdamW, or SGD without momentum
@@ -193,6 +193,7 @@ class _Fragment:
             own.copy_(torch.lerp(new, own, self.plan.mix))
 
 
+FILMED = 25  # steps of a run whose paths are kept
 SLOW = Topology.flat(latency=0.05, bandwidth=1e5)  # so slow that the small model's gradient takes seconds
 
 
@@ -200,7 +201,7 @@ SLOW = Topology.flat(latency=0.05, bandwidth=1e5)  # so slow that the small mode
 def record(way: str = "DiLoCo", paths: bool = False) -> Run:
     """A recorded run of one of the ways on the metered cluster, over a slow link."""
     plan = WAYS[way]
-    return simulate(train, plan.workers, (replace(plan, steps=40) if paths else plan, paths), topology=SLOW)
+    return simulate(train, plan.workers, (replace(plan, steps=FILMED) if paths else plan, paths), topology=SLOW)
 
 
 # --- what a link costs

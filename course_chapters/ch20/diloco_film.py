@@ -18,7 +18,7 @@ from course_lib.draw.palette import INK, SHADES, VERMILION
 from course_lib.draw.sheets import Plot, Sheet
 from course_lib.estimate.units import GB, bytes_text, count_text, percent_text
 
-STEPS = 40  # of the film
+STEPS = diloco.FILMED
 RATES = [10**power for power in np.linspace(7, 11, 33)]  # bytes/s of a link between sites
 SIZES = {"1 billion": 1e9, "10 billion": 1e10, "100 billion": 1e11}  # parameters
 BYTES = 4  # of a number on its way, fp32
@@ -75,12 +75,12 @@ def draw_steps(step: int = STEPS, way: str = "DiLoCo") -> Sheet:
 
 def inner_and_outer() -> Explorer:
     """Play the inner and outer steps of a recorded run; change the way."""
-    ways = [way for way, plan in diloco.WAYS.items() if plan.inner]
+    ways = ("DiLoCo", "streaming DiLoCo")
     for way in ways:
         plane(way)  # in advance: a slider must not wait for a run
     return explore(
         draw_steps,
-        step=play(range(1, STEPS + 1), 20, label="inner step", interval=250),
+        step=play(range(1, STEPS + 1), 13, label="inner step", interval=250),
         way=menu(ways, "DiLoCo", label="way"),
     )
 

@@ -21,7 +21,7 @@ TOLERANCE = 1e-4  # of a loss: processes add in another order than metered ranks
 LIMIT = 900.0  # s for all processes together
 EXAMPLES = """\
 examples:
-  course run diloco                                  four workers, an exchange every ten steps
+  course run diloco                                  four workers, an exchange every five steps
   course run diloco --way "streaming DiLoCo" --compare    the same on metered ranks
   course run diloco --workers 2 --inner 20 --steps 200
   course run diloco --dry                            what it would do

@@ -4,6 +4,7 @@ import importlib
 import math
 import random
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,8 +51,8 @@ def test_a_shard_that_is_missing_short_or_damaged_is_named(tmp_path):
 @each_of(
     "make, words",
     [
-        (lambda: data_shards.write_shards([1, 2], None, 5, 2), "no sample of 2"),
-        (lambda: data_shards.write_shards([1, 70_000, 3], None, 5, 2), "holds 0 to 65,535"),
+        (lambda: data_shards.write_shards([1, 2], Path(), 5, 2), "no sample of 2"),
+        (lambda: data_shards.write_shards([1, 70_000, 3], Path(), 5, 2), "holds 0 to 65,535"),
         (lambda: data_shards.SlowStore(-1, 1), "latency"),
         (lambda: Mixture({"a": 5}, {"b": 1.0}), "are not the same"),
         (lambda: Mixture({"a": 5, "b": 5}, {"a": 0.5, "b": 0.4}), "add up to 1"),

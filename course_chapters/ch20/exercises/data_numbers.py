@@ -14,6 +14,7 @@ from course_runs import evidence
 SOURCES: tuple[str, ...] = ("megatron-blending", "bloom-carbon-2022", "llama31-card")
 READ, PAUSE, STEP = 0.7, 2.0, 1.0  # s, of the worked example
 BETWEEN = 3 * DAY
+LARGE, SMALL, FAST, SLOW = 6, 4, 2, 1  # GB of shards, GB/s of hosts: those of a worked example
 
 
 def _setup(name: str) -> str:
@@ -28,6 +29,14 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "buffer_pause": lambda: duration_text(PAUSE),
     "buffer_step": lambda: duration_text(STEP),
     "buffer_depth": lambda: str(depth_for(READ, PAUSE, STEP)),
+    "shard_large": lambda: f"{LARGE} GB",
+    "shard_small": lambda: f"{SMALL} GB",
+    "host_fast": lambda: f"{FAST} GB/s",
+    "host_slow": lambda: f"{SLOW} GB/s",
+    "fast_one": lambda: duration_text(LARGE / FAST),
+    "fast_two": lambda: duration_text(2 * LARGE / FAST),
+    "slow_one": lambda: duration_text(LARGE / SLOW),
+    "slow_small": lambda: duration_text(SMALL / SLOW),
     "mixture_weights": lambda: ", ".join(f"{weight:g} of {name}" for name, weight in MIXTURE.weights.items()),
     "mixture_datasets": lambda: str(RESUME.params["datasets"]),
     "run_before": lambda: _setup("before"),

@@ -10,10 +10,11 @@ from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("resume-mixture")
 Row = tuple[Any, ...]
+Stream = tuple[list[int], list[float]]  # samples and weights of each dataset
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    def stream(count: int, most: int = 60) -> Row:
+    def stream(count: int, most: int = 60) -> Stream:
         """Samples and weights of some datasets; sixty-fourths, so that every lag is exact."""
         cuts = sorted(rng.sample(range(1, 64), count - 1))
         parts = [b - a for a, b in zip([0, *cuts], [*cuts, 64], strict=True)]
@@ -25,14 +26,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def resume(samples: Any, weights: Any, steps: int, ahead: int, batch: int, ranks: int) -> Row:
         return later(samples, weights, (steps + ahead) * batch), ahead, samples, weights, batch, ranks
 
-    first = [40, 90, 30, 25, 70][: params["datasets"]], [0.25, 0.75 - 0.125 * (params["datasets"] - 2)]
+    first: Stream = [40, 90, 30, 25, 70][: params["datasets"]], [0.25, 0.75 - 0.125 * (params["datasets"] - 2)]
     first[1].extend([0.125] * (params["datasets"] - 2))
     others = [stream(count) for count in (2, 3, 4, 5)]
     begun = [(later(*each, at), *each, 9) for each, at in zip(others, (11, 50, 33, 5), strict=True)]
     small = [stream(count, 6) for count in (2, 3, 4)]
-    ties = [([9] * count, [1 / count] * count) for count in (2, 4, 8)]
+    ties: list[Stream] = [([9] * count, [1 / count] * count) for count in (2, 4, 8)]
     again: list[Row] = [(later(*small[0], 70), *small[0], 12), ([0] * 4, *ties[1], 13)]
-    lone: Row = ([4], [1.0])
+    lone: Stream = ([4], [1.0])
     bad = [([0.5, 0.25], "sum"), ([0.75, 0.5], "sum"), ([1.25, -0.25], "sign"), ([1.0, 0.0], "zero")]
     return [
         shown("the first ten samples", "values:order", 0, [([0] * params["datasets"], *first, 10)]),

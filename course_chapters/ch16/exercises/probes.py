@@ -7,7 +7,6 @@ import copy
 import random
 from collections import Counter
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Any
 
 from course_chapters.ch16.planned import serve_by_plan
@@ -191,21 +190,15 @@ class OtherChance(Exception):
 
 def _counted(verify: Any, target: Any, draft: Any, first: int, guesses: int, times: int, seed: int) -> Any:
     rng, counts = random.Random(seed), Counter[tuple[int, ...]]()
-    tokens = range(len(target))
-    sums = [list(accumulate(proposal(target, draft, token))) for token in tokens]
-
-    def given(path: list[int]) -> tuple[Any, ...]:
-        """An answer's own copies of the tables' rows, and of the guesses."""
-        drafts = None if draft is None else [list(draft[token]) for token in path[:-1]]
-        return [list(target[token]) for token in path], drafts, path[1:]
-
     for at in range(times):
         path = [first]
         for _ in range(guesses):
-            path += rng.choices(tokens, cum_weights=sums[path[-1]])
+            path += rng.choices(range(len(target)), proposal(target, draft, path[-1]))
+        drafts = None if draft is None else [list(draft[token]) for token in path[:-1]]
+        lists = [list(target[token]) for token in path], drafts, list(path[1:])
         twin = copy.copy(rng) if at < TWICE else None
-        again = plain(verify(*given(path), twin)) if twin else None
-        said = plain(verify(*given(path), rng))
+        again = plain(verify(*copy.deepcopy(lists), twin)) if twin else None
+        said = plain(verify(*lists, rng))
         if type(said) is not list or not all(_whole(token) for token in said):
             return said
         if twin and said != again:

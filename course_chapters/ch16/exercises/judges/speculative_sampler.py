@@ -12,7 +12,7 @@ from course_grader.judging.random_inputs import generality, plain
 
 Probabilities = Sequence[float]
 Tables = tuple[tuple[float, ...], ...]
-TIMES = 1000  # outputs that are drawn of each row
+TIMES = 1500  # outputs that are drawn of each row
 SURE = 6.0  # standard deviations of a normal number: one right answer in a billion is as far off
 
 # --- exact distributions of outputs

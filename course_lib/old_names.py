@@ -67,7 +67,7 @@ _LEAVES = {  # modules that have another name within their package
     "course_lib.runs": "clock:step_breakdown doctored:forged_examples failing:failure_drill_worker "
     "failures:failure_drill fleet:torchrun gap:prediction_error gates:evidence_checks look:preflight money:budget "
     "place:process_group starting:worker_start survive:fault_drill surviving:fault_drill_worker",
-    "course_lib.benchmarks": "chosen:holdout turns:interleaved_timing",
+    "course_lib.benchmarks": "chosen:holdout",
     "course_lib.pipeline": "halves:split_backward sharing:tied_weights",
 }
 MOVED |= {

@@ -11,6 +11,7 @@ from statistics import fmean
 from course_chapters.ch20 import diloco
 from course_chapters.ch20.diloco import CONFIG, WAYS, Plan
 from course_lib.cluster import simulate
+from course_lib.cluster.collectives import ring_share
 from course_lib.estimate.units import bytes_text, duration_text
 from course_lib.messages import Trouble, count_text
 from course_lib.model import transformer
@@ -63,7 +64,7 @@ def exchanged(plan: Plan) -> int:
 
 def ring_bytes(numbers: int, workers: int) -> float:
     """What a worker sends for all-reduces of so many fp32 numbers by a ring."""
-    return 2 * (workers - 1) / workers * 4 * numbers
+    return float(2 * ring_share(workers) * 4 * numbers)
 
 
 def measured(way: str, plan: Plan, compare: bool = False) -> evidence.Evidence:

@@ -59,16 +59,16 @@ def test_the_share_of_lost_updates_is_what_bf16_loses():
 @settings(max_examples=30, deadline=None)
 @given(overflows=st.lists(st.booleans(), max_size=25), interval=st.integers(1, 5))
 def test_the_scaler_follows_torch_s_own(overflows, interval):
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20, growth_interval=interval)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**30, growth_interval=interval)
     weight = torch.nn.Parameter(torch.zeros(1))
-    optimizer, found = torch.optim.SGD([weight], lr=0.0), [2.0**20]
+    optimizer, found = torch.optim.SGD([weight], lr=0.0), [2.0**30]
     for overflow in overflows:
         scaler.scale(torch.zeros(()))  # creates the scale
         weight.grad = torch.tensor([torch.inf if overflow else 1.0])
         scaler.step(optimizer)
         scaler.update()
         found.append(scaler.get_scale())
-    worked = Worked("loss-scaler")(2.0**20, interval)  # high enough that 1 is never reached
+    worked = Worked("loss-scaler")(2.0**30, interval)  # high enough that 1 is never reached
     scales = [worked.scale, *((worked.update(each), worked.scale)[1] for each in overflows)]
     assert scales == found
 

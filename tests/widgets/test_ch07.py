@@ -172,7 +172,6 @@ def test_the_still_picture_is_the_property():
     "name, text",
     [
         ("state", "1.12 TB"),
-        ("sends", "276 GB"),
         ("one_gpu", "505 years"),
         ("ideal", "180 days"),
         ("plan_tokens", "65,536 tokens"),

@@ -82,7 +82,7 @@ that number.""",
     "`TRL` masks with `assistant_only_loss=True`.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 from course_lib import params
 
@@ -92,6 +92,7 @@ way = params("count-targets").way  # leave as is: "average" or "sum", what is do
 
 
 def weights(comm, ids, learned):
+    """The weight of each position's loss, (rows, room), float32. Budget: one number."""
     ### BEGIN SOLUTION
     counts = torch.zeros(ids.shape)
     counts[:, :-1] = (learned[:, 1:] & (ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).float()
@@ -147,4 +148,4 @@ def weights(comm, ids, learned):
 # %% wrong: float64 weights => values another-kind
 # ~ return counts * ==> return counts.double() *
 # %% half: all counts on the wire => 3  from: all counts on the wire
-"""
+'''

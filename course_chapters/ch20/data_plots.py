@@ -187,8 +187,7 @@ def draw_cadence(between: float = 3.0, needed: int = 1) -> Sheet:
     title = f"Every {best:,} steps lose least: {percent_text(least, 2)} of the time"
     waits = duration_text(validation.mean_delay(best, STEP_SECONDS, CHECK, needed), 2)
     sheet.head(
-        title,
-        f"A fault every {duration_text(apart)}, seen {count_text(needed, 'time')}, is reported {waits} late.",
+        title, f"A fault every {duration_text(apart)}, seen {count_text(needed, 'time')}, is reported {waits} late."
     )
     top = 0.2
     panel = Plot(0.85, 0.95, 6.2, 1.75, (1, math.log10(EVERY[-1])), (0, top))

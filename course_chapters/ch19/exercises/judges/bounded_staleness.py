@@ -65,7 +65,7 @@ the bound when its turn comes, and the second rule must leave it out or train on
     "`max_trajectory_age_steps` are this bound.",
 )
 
-ANSWERS = r"""from course_lib import params
+ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
@@ -73,12 +73,14 @@ counts = params("bounded-staleness").counts  # leave as is: the age of a rollout
 
 
 def may_start(started: int, batch: int, version: int, bound: int) -> int:
+    """How many more rollouts may start now."""
     ### BEGIN SOLUTION
     return max(0, (version + bound + 1) * batch - started)
     ### END SOLUTION
 
 
 def next_batch(finished: list, batch: int, version: int, bound: int) -> list[int]:
+    """Places in `finished` of the rollouts that are trained on now."""
     ### BEGIN SOLUTION
     made = [first if counts == "first" else last for first, last in finished]
     young = [place for place, each in enumerate(made) if version - each <= bound]
@@ -128,4 +130,4 @@ def next_batch(finished: list, batch: int, version: int, bound: int) -> list[int
 # %% wrong: in the order of versions => values
 # > the rollouts are right; return their places in increasing order.
 # ~ sorted(young[:batch]) ==> young[:batch]
-"""
+'''

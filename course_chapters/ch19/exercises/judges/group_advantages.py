@@ -62,7 +62,7 @@ alike; it also makes the rare mixed answers to easy and hard questions weigh mor
     "and add a small number to it; `scale_rewards=False` and `norm_adv_by_std_in_grpo=False` leave the division out.",
 )
 
-ANSWERS = r"""from course_lib import params
+ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
@@ -70,6 +70,7 @@ kind = params("group-advantages").kind  # leave as is: "scaled" or "centered"
 
 
 def advantages(rewards: list[float], questions: list[int]) -> list[float]:
+    """The advantage of each answer."""
     ### BEGIN SOLUTION
     groups = {}
     for reward, question in zip(rewards, questions, strict=True):
@@ -86,6 +87,7 @@ def advantages(rewards: list[float], questions: list[int]) -> list[float]:
 
 
 def useful(rewards: list[float], questions: list[int]) -> list[int]:
+    """The questions that a step can learn from."""
     ### BEGIN SOLUTION
     pairs = set(zip(questions, rewards, strict=True))
     return sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
@@ -140,4 +142,4 @@ def useful(rewards: list[float], questions: list[int]) -> list[int]:
 # > return the questions in increasing order.
 # ~ sorted({one for one, _ in pairs if sum(question == one for question, _ in pairs) > 1})
 # ~~ ==> list({one: 0 for one in questions if sum(question == one for question, _ in pairs) > 1})
-"""
+'''

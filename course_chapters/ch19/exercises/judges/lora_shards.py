@@ -50,21 +50,24 @@ gathered for both passes. That is why LoRA under FSDP saves much memory and a th
     "extra all-reduce are left to the user. torchtune and NeMo write both by hand.",
 )
 
-ANSWERS = r"""
+ANSWERS = r'''
 # %% right: worked
 def held(out: int, wide: int, rank: int, tp: int, cut: str) -> list[float]:
+    """Numbers of A and of B on one rank."""
     ### BEGIN SOLUTION
     return [rank * wide, out * rank / tp] if cut == "columns" else [rank * wide / tp, out * rank]
     ### END SOLUTION
 
 
 def partial(cut: str) -> str:
+    """The factor, "a" or "b", whose gradient is a sum over the TP ranks."""
     ### BEGIN SOLUTION
     return "a" if cut == "columns" else "b"
     ### END SOLUTION
 
 
 def step_bytes(out: int, wide: int, rank: int, tp: int, dp: int, cut: str, width: int) -> float:
+    """Bytes that a rank sends for one adapter after the backward pass."""
     ### BEGIN SOLUTION
     a, b = (rank * wide, out * rank / tp) if cut == "columns" else (rank * wide / tp, out * rank)
     first = a if cut == "columns" else b
@@ -73,6 +76,7 @@ def step_bytes(out: int, wide: int, rank: int, tp: int, dp: int, cut: str, width
 
 
 def fsdp_share(frozen: float, trained: float, gathers: int) -> float:
+    """Bytes of a step under FSDP, over those of full training."""
     ### BEGIN SOLUTION
     return (gathers * (frozen + trained) + trained) / ((gathers + 1) * frozen)
     ### END SOLUTION
@@ -124,4 +128,4 @@ def fsdp_share(frozen: float, trained: float, gathers: int) -> float:
 # %% wrong: gathered once => values
 # > the weights are gathered `gathers` times.
 # ~ (gathers * (frozen + trained) + trained) ==> (frozen + 2 * trained)
-"""
+'''

@@ -62,7 +62,7 @@ is missing from the cache, and a small cache means a small batch.""",
     "side works.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 from course_lib import params
 
@@ -71,18 +71,21 @@ asked = params("models-on-gpus")  # leave as is: .state bytes per trained parame
 
 
 def state_bytes(models: list, gpus: int) -> float:
+    """Bytes of all models' state on each GPU."""
     ### BEGIN SOLUTION
     return sum(count * (asked.state if trained else 2) for count, trained in models) / gpus
     ### END SOLUTION
 
 
 def fewest_gpus(models: list, memory: float, working: float) -> int:
+    """The fewest GPUs that hold the state beside their working memory."""
     ### BEGIN SOLUTION
     return max(1, math.ceil(state_bytes(models, 1) / (memory - working)))
     ### END SOLUTION
 
 
 def cache_tokens(models: list, gpus: int, tp: int, memory: float, kv: int) -> float:
+    """Tokens in the KV cache of a group of `tp` GPUs that also train."""
     ### BEGIN SOLUTION
     held = state_bytes(models, gpus) if asked.sleeps == "stays" else 0
     room = tp * (memory - held) - 2 * models[0][0]
@@ -137,4 +140,4 @@ def cache_tokens(models: list, gpus: int, tp: int, memory: float, kv: int) -> fl
 # %% wrong: rounded up => generality
 # > the last token does not fit whole.
 # ~ room // kv ==> math.ceil(room / kv)
-"""
+'''

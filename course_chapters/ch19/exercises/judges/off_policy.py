@@ -82,7 +82,7 @@ Masking instead of truncating drops such tokens, with a larger bias and less var
     "sequences, truncated or masked.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 from course_lib import params
 
@@ -92,6 +92,7 @@ above = params("off-policy").above  # leave as is: "truncated" or "masked"
 
 
 def engine_weights(old: list[float], generator: list[float], cap: float) -> list[float]:
+    """The weight of each token, from the ratio of `old` to `generator`."""
     ### BEGIN SOLUTION
     found = []
     for each in map(ratio, old, generator):
@@ -107,6 +108,7 @@ def ratio(new: float, old: float) -> float:
 
 
 def losses(new: list, old: list, generator: list, advantage: float, clip: float, cap: float) -> list[float]:
+    """The loss of each token: its weight times the clipped loss."""
     ### BEGIN SOLUTION
     found = []
     for weight, each in zip(engine_weights(old, generator, cap), map(ratio, new, old), strict=True):
@@ -120,6 +122,7 @@ def losses(new: list, old: list, generator: list, advantage: float, clip: float,
 
 
 def clipped(new: list[float], old: list[float], advantage: float, clip: float) -> int:
+    """How many tokens have no gradient because of the clip."""
     ### BEGIN SOLUTION
     found = [each for each in map(ratio, new, old) if each == each]
     return sum(each > 1 + clip if advantage > 0 else advantage < 0 and each < 1 - clip for each in found)
@@ -183,4 +186,4 @@ def clipped(new: list[float], old: list[float], advantage: float, clip: float) -
 # ~~ ==> sum(each >= 1 + clip if advantage > 0 else advantage < 0 and each <= 1 - clip for
 # %% wrong: overflow => generality raised
 # ~ math.exp(gap) if gap < 700 else math.inf ==> math.exp(gap)
-"""
+'''

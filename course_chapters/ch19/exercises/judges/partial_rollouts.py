@@ -47,7 +47,7 @@ generated, and the loss must know which.""",
     "rollouts at each weight update.",
 )
 
-ANSWERS = r"""from course_lib import params
+ANSWERS = r'''from course_lib import params
 
 
 # %% right: worked
@@ -55,6 +55,7 @@ trains = params("partial-rollouts").trains  # leave as is: the trainer's GPUs ar
 
 
 def idle_share(lengths: list, speed: float, train: float) -> float:
+    """The idle share of the GPUs' time if all wait for the longest rollout."""
     ### BEGIN SOLUTION
     if not lengths:
         return 0.0
@@ -65,6 +66,7 @@ def idle_share(lengths: list, speed: float, train: float) -> float:
 
 
 def partial_step(lengths: list, speed: float, batch: int) -> tuple[float, int]:
+    """(seconds, tokens in unfinished rollouts) if generation stops after `batch` rollouts."""
     ### BEGIN SOLUTION
     if not lengths:
         return 0.0, 0
@@ -115,4 +117,4 @@ def partial_step(lengths: list, speed: float, batch: int) -> tuple[float, int]:
 # %% wrong: tokens for seconds => values
 # > this is the length in tokens; divide it by the speed.
 # ~ return last / speed, ==> return last,
-"""
+'''

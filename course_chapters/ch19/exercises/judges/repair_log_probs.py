@@ -58,11 +58,12 @@ three bugs. With a temperature of 1 and fp32 logits, only the mask's bug shows."
     "the temperature in `_get_per_token_logps`.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
 # %% right: worked
 def answer_log_probs(logits, tokens, first, length, temperature):
+    """(log_probs, mask), both (B, S - 1): column p belongs to the token at p + 1."""
     ### BEGIN SOLUTION
     scores = (logits[:, :-1].float() / temperature).log_softmax(-1)
     found = scores.gather(-1, tokens[:, 1:, None]).squeeze(-1)
@@ -111,4 +112,4 @@ def answer_log_probs(logits, tokens, first, length, temperature):
 # > these are probabilities; take their logarithms.
 # ~ return found, mask ==> return found.exp(), mask
 # %% half: in the logits' own bits => 4.8  from: in the logits' own bits
-"""
+'''

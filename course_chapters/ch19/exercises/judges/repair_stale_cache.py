@@ -76,8 +76,9 @@ values of both versions; its pages are never entered, although it may finish wit
     pytorch="vLLM has `reset_prefix_cache` for this, and SGLang flushes its radix cache with the update.",
 )
 
-ANSWERS = r"""# %% right: worked
+ANSWERS = r'''# %% right: worked
 def update_weights(server, weights, version: int) -> None:
+    """Takes newer weights; no page of other weights can be found from then on."""
     ### BEGIN SOLUTION
     if version <= server.version:
         return
@@ -88,6 +89,7 @@ def update_weights(server, weights, version: int) -> None:
 
 
 def publish(server, request, beginning: str, page: int) -> None:
+    """Enters a page that a request has filled, if it is of the current weights."""
     ### BEGIN SOLUTION
     if request.version == server.version:
         server.cache.setdefault(beginning, page)
@@ -142,4 +144,4 @@ def publish(server, request, beginning: str, page: int) -> None:
 # %% wrong: the old weights stay => values
 # > the server still has its old weights.
 # ~ server.weights, server.version = weights, version ==> server.version = version
-"""
+'''

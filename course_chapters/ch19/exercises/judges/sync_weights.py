@@ -99,7 +99,7 @@ bottleneck.""",
     "broadcast it in buckets instead; Moonshot's checkpoint-engine has both forms.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 from course_lib import params
 
@@ -109,6 +109,7 @@ serves = params("sync-weights").serves  # leave as is: copies serve the generato
 
 
 def sync_weights(comm, shard, rows: list, columns: list) -> torch.Tensor:
+    """A generator rank's columns of all rows; on a trainer rank its shard."""
     ### BEGIN SOLUTION
     trainers = len(rows)
 
@@ -179,4 +180,4 @@ def sync_weights(comm, shard, rows: list, columns: list) -> torch.Tensor:
 # ~ got = shard.new_empty( ==> got = torch.empty(
 # %% wrong: the list of rows is emptied => values changed
 # ~ return shard ==> rows.clear(); return shard
-"""
+'''

@@ -49,7 +49,7 @@ def first_steps(model: str = MODEL, device: str = DEVICE, tokens: int = TOKENS) 
     found, card = levels(model, tokens), float(facts.device(device).memory)
     order = [name for name in ("weights", "master", "moments", "grads", "activations") if name in found]
     fine = np.linspace(0, len(PHASES), 40 * len(PHASES) + 1)
-    figure, axes = style.new(3.7, left=0.75, right=1.55, bottom=0.72, top=0.45)
+    figure, axes = style.new(3.7, left=0.75, right=1.75, bottom=0.72, top=0.45)
     floor = np.zeros_like(fine)
     for name in order:
         up = floor + _between(name, found[name], fine) / GB

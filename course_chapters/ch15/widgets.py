@@ -178,14 +178,14 @@ def losses(look: str = "difference") -> Explorer:
 
 
 def waterfall_stairs(content: Evidence) -> dict[str, float]:
-    """Shares of a rank's peak by cause: each part of the step that computes nothing, what the products do not reach,
+    """Shares of a rank's peak by cause: each part of the step that computes nothing, what the matmuls do not reach,
     and the MFU."""
     parts, measured = numbers.parts(content), content["measured"]
     step, peak = sum(parts.values()), measured["peak_flops"] * content["setup"]["layout"]["ranks"]
     computing = parts["forward"] + parts["backward"]
     mfu = measured["model_flops_per_step"] / (step * peak)
     lost = {name: part / step for name, part in parts.items() if name not in ("forward", "backward")}
-    return {**lost, "products below the peak": computing / step - mfu, "MFU": mfu}
+    return {**lost, "matmuls below the peak": computing / step - mfu, "MFU": mfu}
 
 
 def waterfall(run: Chosen) -> Picture:

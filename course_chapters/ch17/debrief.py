@@ -141,7 +141,7 @@ def picture(plan: Mapping[str, Any], task: Task) -> Picture:
         parts = {"counted by MFU": (row.mfu, BLUE)}
         if row.found:
             shares = {name: seconds / row.found.seconds for name, seconds in row.found.parts.items()}
-            parts["products below the peak rate"] = max(shares["matmul"] - row.mfu, 0.0), PALE["memory"]
+            parts["matmuls below the peak rate"] = max(shares["matmul"] - row.mfu, 0.0), PALE["memory"]
             parts |= {CAUSES[name]: (shares[name], ink) for name, ink in INKS.items() if shares[name] > 0.005}
         rest = 1 - sum(share for share, _ in parts.values())
         parts |= {"the rest": (rest, GREY)} if row.found else {"not published": (rest, GRID)}

@@ -10,7 +10,7 @@ import numpy as np
 
 from course_lib.draw import style
 from course_lib.draw.explore import Explorer, buttons, explore, menu, play, slider
-from course_lib.draw.palette import BEYOND, BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SOFT, VERMILION
+from course_lib.draw.palette import BEYOND, BLUE, GREEN, GREY, INK, ORANGE, PAPER, PURPLE, SOFT, VERMILION
 from course_lib.draw.style import Picture
 from course_lib.estimate import running_plan
 from course_lib.estimate.memory.shapes import count_params
@@ -109,6 +109,7 @@ def draw_change(change: str = NO_CHANGE) -> Picture:
                 place + high / 2,
                 text,
                 va="center",
+                bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.4},  # the red line stays off the digits
                 **style.font(6.5, INK if share else VERMILION),
             )
     axes.axvline(1.0, color=VERMILION, linewidth=1.5)

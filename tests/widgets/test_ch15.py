@@ -229,7 +229,7 @@ def test_the_waterfall_ends_at_the_runs_mfu_and_loses_the_rest_once():
         run.content["measured"]["mfu"], rel=0.1
     )  # there by the median step, here by the mean
     said = ch15.waterfall(run).alt
-    assert run.name in said and "communication" in said and "products below the peak" in said
+    assert run.name in said and "communication" in said and "matmuls below the peak" in said
 
 
 def test_a_rate_of_thrice_the_measured_peak_is_refused_and_one_of_half_as_much_again_may_be_a_busy_machine():

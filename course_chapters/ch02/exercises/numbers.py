@@ -39,6 +39,12 @@ def thumb(k: float) -> float:
     return SEQ * one.layers * one.hidden * 2 * k
 
 
+def _checkpointed_peak() -> float:
+    """Bytes of all layers' inputs, and of the layer that is being recomputed."""
+    again = memory.recomputed_bytes(MODEL, 1, SEQ, kernels="flash", dropout=False, checkpointing="full")
+    return kept(memory.shape(MODEL), "flash", "full") + float(again)
+
+
 def _logits(bytes_each: int) -> float:
     return float(bytes_each * SEQ * memory.shape(MODEL).vocab)
 
@@ -142,7 +148,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "vocab": lambda: f"{memory.shape(MODEL).vocab:,}",
     "logits": lambda: bytes_text(_logits(2)),
     "logits_all": lambda: bytes_text(_logits(2 + 4 + 4 + 4)),
-    "inputs_live": lambda: bytes_text(thumb(1) + thumb(14) / memory.shape(MODEL).layers),
+    "inputs_live": lambda: bytes_text(_checkpointed_peak()),
     "inputs_all": lambda: bytes_text(kept(memory.shape(MODEL), "flash", "full")),
     "pcie": lambda: f"{facts.link('PCIe5 x16').one_way / GB:g} GB/s",
     # a lab on a rented GPU

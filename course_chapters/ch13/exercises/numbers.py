@@ -59,6 +59,16 @@ def _plan_moving() -> float:
     return planned().sent["tp"] / planned().cluster.inside.bandwidth
 
 
+def _plan_degrees() -> str:
+    """The plan's mesh, as the cards write degrees."""
+    return ", ".join(f"{axis} = {getattr(planned().layout, axis)}" for axis in ("tp", "pp", "dp"))
+
+
+def _plan_message() -> float:
+    """Bytes that one all-reduce of the plan adds up along `tp`: the activations of a micro-batch of one sequence."""
+    return WIDTH * planned().job.seq * memory.shape(PLAN).hidden
+
+
 def regathered() -> float:
     """Bytes that a rank of the plan sends along `tp` in a step if the backward pass gathers its inputs again."""
     job = planned().job
@@ -229,6 +239,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "plan_step": lambda: duration_text(planned().seconds),
     "plan_mfu": lambda: percent_text(planned().mfu),
     "plan_attention_mfu": lambda: percent_text(planned().attention_mfu),
+    "plan_degrees": _plan_degrees,
+    "plan_layers": lambda: count_text(memory.shape(PLAN).layers // planned().layout.pp, "layer"),
+    "plan_each": lambda: f"{planned().microbatches} sequences",
+    "plan_message": lambda: bytes_text(_plan_message()),
     "plan_tp_again": lambda: bytes_text(regathered()),
     "plan_tp_sent": lambda: bytes_text(planned().sent["tp"]),
     "plan_tp_rate": lambda: _gb(planned().cluster.inside.bandwidth),

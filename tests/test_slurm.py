@@ -12,6 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from course_chapters.ch20 import job_files
 from course_lib.folders import ROOT
 from tests.tables import each_of
 
@@ -141,6 +142,18 @@ def test_slurm_is_installed():
 def test_slurm_takes_the_script_as_it_is(slurm, script):
     said = slurm.ask("sbatch", "--test-only", str(script))
     assert "to start at" in said, said
+
+
+def test_slurm_takes_the_script_of_chapter_20_and_refuses_what_the_chapter_calls_wrong(slurm):
+    script, path = job_files.slurm(job_files.Job("pretrain", 2, 8, 30, "train.py")), slurm.home / "chapter-20.sbatch"
+    path.write_text(script)
+    said = slurm.ask("sbatch", "--test-only", str(path))
+    assert "to start at" in said and not job_files.slurm_faults(script), said
+    for right, wrong in ("--nodes=2", "--nodes=none"), ("--exclusive", "--whole-node"), ("--nodes=2", "--nodes=3"):
+        path.write_text(script.replace(right, wrong))
+        said = slurm.ask("sbatch", "--test-only", str(path))
+        assert "to start at" not in said, said
+        assert job_files.slurm_faults(path.read_text()) or "node configuration" in said, wrong
 
 
 PYTHON = """#!{python}

@@ -27,6 +27,8 @@ from course_chapters.ch20 import (
     nccl_settings,
     queue_film,
     queue_simulator,
+    quorum,
+    quorum_film,
 )
 from course_lib.cluster import simulate
 from course_lib.messages import Trouble

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch.distributed.run import get_args_parser
 
-from course_chapters.ch20 import diloco, diloco_run, job_files, nccl_settings
+from course_chapters.ch20 import diloco, diloco_run, job_files, nccl_settings, quorum, quorum_film
 from course_chapters.ch20.diloco import CONFIG, WAYS, Plan
 from course_lib.cluster import simulate
 from course_lib.cluster.collectives import ring_cost
+from course_lib.messages import Trouble
 from course_lib.model import text, training, transformer
 from course_lib.model.optimizer import SGD, AdamW
 from course_runs import evidence, nccl_variables
@@ -225,3 +226,38 @@ def test_the_command_says_what_it_would_do_or_why_not(words, code, said, capsys)
     assert diloco_run.main(words) == code
     out = capsys.readouterr()
     assert said in out.out + out.err
+
+
+def test_replicas_come_and_go_and_all_of_them_have_the_weights_of_the_replay():
+    lives = [quorum.Life(), quorum.Life(dies=1), quorum.Life(), quorum.Life(joins=2)]
+    rounds, weights = quorum.run(lives, steps=4)
+    assert [(each.step, each.members, each.copying, each.lost, each.divisor) for each in rounds] == [
+        (0, (0, 1, 2), (), (), 3),
+        (1, (0, 1, 2), (), (1,), 3),
+        (1, (0, 2), (), (), 2),
+        (2, (0, 2, 3), (3,), (), 2),
+        (3, (0, 2, 3), (), (), 3),
+    ]
+    assert [each.taken for each in rounds] == [True, False, True, True, True] and list(weights) == [0, 2, 3]
+    wanted = quorum.replay(rounds)
+    for found in weights.values():
+        assert torch.equal(found, weights[0])
+        torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-14)
+    assert "divided: step 0 by 3, step 1 by 2, step 2 by 2." in quorum_film.draw_rounds(rounds, 4).alt
+    assert "discarded" in quorum_film.draw_rounds(rounds, 2).alt
+    with pytest.raises(Trouble, match="1 replica of at least 2"):
+        quorum.run(lives[:2], steps=3, least=2)
+
+
+def test_a_quorum_of_all_takes_the_steps_of_data_parallelism():
+    model = transformer.build(training.SMALL).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=quorum.RATE, momentum=quorum.MOMENTUM)
+    rounds = [quorum.Round(step, (0, 1, 2), (), taken=True) for step in range(3)]
+    for step in range(3):
+        rows = [text.batch(step, quorum.BATCH, CONFIG.seq_len, seed=number) for number in range(3)]
+        tokens, targets = (torch.cat(each) for each in zip(*rows, strict=True))
+        optimizer.zero_grad()
+        transformer.loss(model(tokens), targets).backward()
+        optimizer.step()
+    whole = torch.nn.utils.parameters_to_vector(model.parameters())
+    torch.testing.assert_close(quorum.replay(rounds), whole.detach(), rtol=1e-4, atol=1e-7)  # the loss is in fp32

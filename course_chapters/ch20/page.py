@@ -30,5 +30,4 @@ from course_chapters.ch20 import (
     quorum,
     quorum_film,
 )
-from course_lib.cluster import simulate
 from course_lib.messages import Trouble

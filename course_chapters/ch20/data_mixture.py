@@ -9,11 +9,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
 from course_lib.estimate.units import require_whole
 
+T = TypeVar("T")
 Sample = tuple[str, int]  # dataset, and which of its samples
 Position = tuple[int, ...]  # samples taken of each dataset, by all ranks together
 
@@ -69,7 +71,7 @@ def blend(
     return found, tuple(taken)
 
 
-def share(batch: list[Sample], rank: int, ranks: int) -> list[Sample]:
+def share(batch: list[T], rank: int, ranks: int) -> list[T]:
     """A rank's contiguous part of a step's samples, within one sample equal for all ranks."""
     require_whole("ranks", ranks, "ranks")
     if not 0 <= rank < ranks:

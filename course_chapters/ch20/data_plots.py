@@ -1,8 +1,8 @@
 """Chapter 20's pictures and tables of data, validation and energy."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from IPython.display import Markdown
@@ -30,8 +30,8 @@ LOADERS = ("one stream", "a list for each rank")
 
 
 def tokens_per_second() -> float:
-    """Of the course's plan."""
-    return GPUS * float(facts.device(DEVICE).dense_flops) * MFU / (compute.TRAIN * PARAMS)
+    """Of the course's plan on all its GPUs."""
+    return 1 / compute.train_seconds(PARAMS, 1, float(facts.device(DEVICE).dense_flops), MFU, GPUS)
 
 
 def bandwidth_table() -> Markdown:
@@ -110,7 +110,7 @@ def reads_of(loader: str, after: int) -> list[list[list[int]]]:
         ranks = BEFORE if step < STOP else after
         if loader == LOADERS[0]:
             batch = places[step * BATCH : (step + 1) * BATCH]
-            found.append([batch[BATCH * rank // ranks : BATCH * (rank + 1) // ranks] for rank in range(ranks)])
+            found.append([share(batch, rank, ranks) for rank in range(ranks)])
             continue
         row = []
         for rank in range(ranks):
@@ -163,11 +163,6 @@ def resume_film() -> Explorer:
         after=menu((2, 3, 6), 3, label="ranks after the resume"),
         loader=menu(LOADERS, LOADERS[1], label="the loader keeps"),
     )
-
-
-def shares_of_first_step(ranks: int) -> dict[str, int]:
-    """Samples of each dataset that rank 0 of `ranks` reads in the first step."""
-    return dict(Counter(name for name, _ in share(stream()[:BATCH], 0, ranks)))
 
 
 # --- validation
@@ -225,35 +220,51 @@ def cadence() -> Explorer:
 # --- energy
 
 
-def published_energy() -> Sequence[tuple[str, float, float, float]]:
-    """Published trainings: name, GPU-hours, watts of a GPU, tonnes of CO₂ equivalent."""
-    large = facts.run("Llama 3.1 405B").device_hours
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A published training, with each GPU at its thermal design power."""
+
+    name: str
+    hours: float  # GPU-hours
+    tonnes: float  # of CO₂ equivalent, location-based
+    watts: float  # of a GPU
+
+    @property
+    def kwh(self) -> float:
+        """Energy of the GPUs alone."""
+        return energy.energy_kwh(1, self.hours * HOUR, self.watts)
+
+    @property
+    def grams(self) -> float:
+        """Grams of CO₂ equivalent per kWh that both imply."""
+        return energy.intensity(self.tonnes, self.kwh)
+
+
+def published_energy() -> Sequence[Training]:
+    """BLOOM, Llama 2 70B and Llama 3.1 405B, in the order of their years."""
+
+    def training(name: str, hours: float, tonnes: str, device: str) -> Training:
+        return Training(name, hours, facts.claim(tonnes).value, float(facts.device(device).power))
+
     return [
-        (
-            "BLOOM",
-            facts.claim("bloom-hours").value,
-            facts.device("A100 SXM 80GB").power,
-            facts.claim("bloom-co2").value,
-        ),
-        (
-            "Llama 2 70B",
-            facts.claim("llama2-70b-hours").value,
-            facts.device("A100 SXM 80GB").power,
-            facts.claim("llama2-70b-co2").value,
-        ),
-        ("Llama 3.1 405B", large, facts.device("H100 SXM").power, facts.claim("llama31-405b-co2").value),
+        training("BLOOM", facts.claim("bloom-hours").value, "bloom-co2", "A100 SXM 80GB"),
+        training("Llama 2 70B", facts.claim("llama2-70b-hours").value, "llama2-70b-co2", "A100 SXM 80GB"),
+        training("Llama 3.1 405B", float(facts.run("Llama 3.1 405B").device_hours), "llama31-405b-co2", "H100 SXM"),
     ]
 
 
 def energy_table() -> Markdown:
     """Published emissions, the energy of the GPUs, and the intensity that both imply."""
-    rows = []
-    for name, hours, watts, tonnes in published_energy():
-        kwh = energy.energy_kwh(1, float(hours) * HOUR, float(watts))
-        grams = energy.intensity(float(tonnes), kwh)
-        rows.append(
-            (name, f"{float(hours):,.0f}", f"{kwh / 1000:,.0f} MWh", f"{float(tonnes):,.0f} t", f"{grams:.0f} g/kWh")
+    rows = [
+        (
+            each.name,
+            f"{each.hours:,.0f}",
+            f"{each.kwh / 1000:,.0f} MWh",
+            f"{number_text(each.tonnes)} t",
+            f"{each.grams:.0f} g/kWh",
         )
+        for each in published_energy()
+    ]
     return columns(
         "training | GPU-hours | energy of the GPUs | CO₂eq as published | implies",
         rows,
@@ -261,18 +272,10 @@ def energy_table() -> Markdown:
     )
 
 
-def plan_seconds() -> float:
-    """How long the course's plan trains."""
-    return TOKENS / tokens_per_second()
-
-
 def plan_energy_table() -> Markdown:
     """The plan's energy with what each boundary adds, and its carbon on two grids."""
-    seconds, watts = plan_seconds(), float(facts.device(DEVICE).power)
-    grams = [
-        energy.intensity(float(tonnes), energy.energy_kwh(1, float(hours) * HOUR, float(power)))
-        for _, hours, power, tonnes in published_energy()
-    ]
+    seconds, watts = TOKENS / tokens_per_second(), float(facts.device(DEVICE).power)
+    bloom, *_, llama = published_energy()
     rows = []
     for name, each, pue in (
         ("GPUs alone", watts, 1.0),
@@ -280,7 +283,7 @@ def plan_energy_table() -> Markdown:
         ("and the building", energy.WATTS_OF_SERVER, energy.PUE),
     ):
         kwh = energy.energy_kwh(GPUS, seconds, each, pue)
-        tonnes = (energy.carbon_tonnes(kwh, gram) for gram in (grams[0], grams[-1]))
+        tonnes = (energy.carbon_tonnes(kwh, training.grams) for training in (bloom, llama))
         rows.append(
             (
                 name,
@@ -290,7 +293,8 @@ def plan_energy_table() -> Markdown:
                 *(f"{number_text(one, 2)} t" for one in tonnes),
             )
         )
-    said = f"{count_text(GPUS, 'H100')} for {duration_text(seconds)}; intensities of BLOOM's and Llama 3.1's trainings"
+    hours = compute.device_hours(seconds, GPUS) / 1e6
+    said = f"{hours:.3g} million GPU-hours, on few GPUs or on many; intensities of BLOOM's and Llama 3.1's trainings"
     return columns("what is counted | of each GPU | PUE | energy | on BLOOM's grid | on Llama 3.1's", rows, said)
 
 

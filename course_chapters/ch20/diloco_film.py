@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -100,8 +101,15 @@ def between_sites(way: str, inner: int) -> diloco.Plan:
 
 
 def needed_rate(way: str, inner: int, size: str) -> float | None:
-    """The least of `RATES` at which the workers compute `ENOUGH` of the time; None if it is none of them."""
-    return next((rate for rate in RATES if busy(way, inner, SIZES[size], rate) >= ENOUGH), None)
+    """The least bytes/s at which the workers compute `ENOUGH` of the time, by bisection; None if the highest of
+    `RATES` is too low."""
+    low, high = 1.0, RATES[-1]
+    if busy(way, inner, SIZES[size], high) < ENOUGH:
+        return None
+    while high > 1.001 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if busy(way, inner, SIZES[size], middle) >= ENOUGH else (middle, high)
+    return high
 
 
 def draw_link(inner: int = 100, size: str = "10 billion") -> Sheet:

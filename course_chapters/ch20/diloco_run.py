@@ -11,7 +11,8 @@ from statistics import fmean
 from course_chapters.ch20 import diloco
 from course_chapters.ch20.diloco import CONFIG, WAYS, Plan
 from course_lib.cluster import simulate
-from course_lib.cluster.collectives import ring_share
+from course_lib.cluster.collectives import ring_cost
+from course_lib.cluster.errors import Unfinished
 from course_lib.estimate.units import bytes_text, duration_text
 from course_lib.messages import Trouble, count_text
 from course_lib.model import transformer
@@ -30,7 +31,8 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what the command line says: 0 where it went well, 1 where the runs disagree, 2 where it was refused."""
+    """Run what the command line says: 0 where it went well, 1 where the runs disagree, 2 where it was refused, 124
+    where it took too long."""
     given = _arguments(argv)
     try:
         fields = {
@@ -41,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given.dry:
             return 0
         content = measured(given.way, plan, given.compare)
+    except Unfinished:
+        print(f"diloco: stopped after {duration_text(LIMIT)}; there is no evidence.", file=sys.stderr)
+        return 124
     except (Trouble, ValueError) as trouble:
         print(f"diloco: {trouble}", file=sys.stderr)
         return 2
@@ -64,7 +69,7 @@ def exchanged(plan: Plan) -> int:
 
 def ring_bytes(numbers: int, workers: int) -> float:
     """What a worker sends for all-reduces of so many fp32 numbers by a ring."""
-    return float(2 * ring_share(workers) * 4 * numbers)
+    return float(ring_cost(4 * numbers, workers, 0.0, 1.0).nbytes)
 
 
 def measured(way: str, plan: Plan, compare: bool = False) -> evidence.Evidence:

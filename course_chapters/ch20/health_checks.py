@@ -7,8 +7,6 @@ The closed forms assume normal noise; `screen` draws the same from a seed and co
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -108,13 +106,3 @@ def tests_needed(chance: float, wanted: float) -> int:
         return 1
     tests = math.ceil(math.log1p(-wanted) / math.log1p(-chance))
     return tests if missed_corruption(chance, tests) <= 1 - wanted else tests + 1
-
-
-def checked_names(names: Sequence[str]) -> list[str]:
-    """A node list in which each node occurs once; ValueError that names the doubles, or says that there is no node."""
-    doubles = sorted(name for name, count in Counter(names).items() if count > 1)
-    if doubles or not names:
-        raise ValueError(
-            f"The node list names {', '.join(doubles)} more than once." if doubles else "The node list is empty."
-        )
-    return list(names)

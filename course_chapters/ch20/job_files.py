@@ -1,8 +1,8 @@
-"""One job as a Slurm batch script and as an indexed Job of Kubernetes, and what is wrong with either.
+"""One job as a Slurm batch script and as an indexed Job of Kubernetes, and what is wrong with such a Job.
 
 The Job is checked against the fields of the OpenAPI specification of Kubernetes (release 1.36, as in
 kubernetes-client/python at commit 02465849, `kubernetes/swagger.json.unprocessed`): batch/v1 Job and JobSpec, and of
-core/v1 the parts of a pod that a training uses. The script is checked against the options of sbatch that it uses.
+core/v1 the parts of a pod that a training uses.
 """
 
 from __future__ import annotations
@@ -49,16 +49,6 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "array": (list,),
     "object": (dict,),
-}
-_SBATCH: Mapping[str, str] = {  # options of the script, and what their values look like
-    "job-name": r"\S+",
-    "nodes": r"[1-9]\d*",
-    "ntasks-per-node": "1",
-    "gpus-per-node": r"[1-9]\d*",
-    "time": r"(\d+-)?\d+(:\d\d){1,2}",
-    "exclusive": "",
-    "requeue": "",
-    "output": r"\S+",
 }
 PORT = 29500
 
@@ -107,26 +97,6 @@ def slurm(job: Job) -> str:
     lines.append('export MASTER="$(scontrol show hostnames "${SLURM_JOB_NODELIST:?}" | head -n 1)"')
     lines.append(f"srun bash -c {shlex.quote(job.torchrun('$SLURM_NODEID', '$MASTER'))}")
     return "\n".join(lines) + "\n"
-
-
-def slurm_faults(script: str) -> list[str]:
-    """What is wrong with a script of this form; an option below the first command is one that Slurm does not read."""
-    faults, commands, seen = [], False, set()
-    if not script.startswith("#!"):
-        faults.append("the first line does not name a shell")
-    for line in script.splitlines():
-        commands |= bool(line.strip()) and not line.startswith("#")
-        if not line.startswith("#SBATCH"):
-            continue
-        name, _, value = line.removeprefix("#SBATCH").strip().removeprefix("--").partition("=")
-        seen.add(name)
-        if commands:
-            faults.append(f"--{name} comes after the first command: Slurm does not read it")
-        elif name not in _SBATCH:
-            faults.append(f"--{name} is no option of this script")
-        elif not re.fullmatch(_SBATCH[name], value):
-            faults.append(f"--{name}={value} has no meaning")
-    return faults + [f"--{name} is missing" for name in ("nodes", "gpus-per-node", "time") if name not in seen]
 
 
 def kubernetes(job: Job) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def play(reads: Sequence[float], step: float, depth: int) -> Played:
     """Play reads of these seconds against steps of `step` seconds, with a buffer of `depth` batches."""
     require_whole("depth", depth, "batches", least=0)
     if step <= 0 or min(reads, default=0) < 0:
-        raise ValueError(f"A step takes more than 0 s and a read at least 0 s, not {step} and {min(reads)}.")
+        raise ValueError(f"A step takes more than 0 s and a read at least 0 s, not {step} and {[*reads]}.")
     read: list[tuple[float, float]] = []
     used: list[tuple[float, float]] = []
     waits: list[float] = []

@@ -46,8 +46,6 @@ def test_the_fewest_known_answers(chance, wanted, tests):
 @each_of(
     "wrong, words",
     [
-        (lambda: health_checks.checked_names(["a", "b", "a", "c", "b"]), "names a, b more than once"),
-        (lambda: health_checks.checked_names([]), "node list is empty"),
         (lambda: Check(noise=0), "noise is 0"),
         (lambda: Check(share=1.5), "share is 1.5"),
         (lambda: Check(repeats=0), "repeats is 0"),

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 
 from course_chapters.ch20 import data_plots, validation
 from course_chapters.ch20.data_plots import CHECK, MIXTURE, STEP_SECONDS
-from course_chapters.ch20.exercises.resume_mixture import CARD as RESUME
 from course_chapters.ch20.prefetch import depth_for
 from course_lib.estimate import facts
 from course_lib.estimate.running_plan import MFU
@@ -14,6 +13,7 @@ from course_runs import evidence
 SOURCES: tuple[str, ...] = ("megatron-blending", "bloom-carbon-2022", "llama31-card")
 READ, PAUSE, STEP = 0.7, 2.0, 1.0  # s, of the worked example
 BETWEEN = 3 * DAY
+PUBLISHED = data_plots.published_energy()
 LARGE, SMALL, FAST, SLOW = 6, 4, 2, 1  # GB of shards, GB/s of hosts: those of a worked example
 
 
@@ -38,7 +38,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "slow_one": lambda: duration_text(LARGE / SLOW),
     "slow_small": lambda: duration_text(SMALL / SLOW),
     "mixture_weights": lambda: ", ".join(f"{weight:g} of {name}" for name, weight in MIXTURE.weights.items()),
-    "mixture_datasets": lambda: str(RESUME.params["datasets"]),
     "run_before": lambda: _setup("before"),
     "run_after": lambda: _setup("after"),
     "run_steps": lambda: _setup("steps"),
@@ -49,16 +48,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
         validation.lost_share(validation.best_every(STEP_SECONDS, CHECK, BETWEEN), STEP_SECONDS, CHECK, BETWEEN), 2
     ),
     "cadence_backlog": lambda: duration_text(validation.backlog(100, STEP_SECONDS, 0.5 * HOUR, 10), 2),
-    "energy_ratio": lambda: number_text(_intensities()[-1] / _intensities()[0], 2),
+    "energy_ratio": lambda: number_text(PUBLISHED[-1].grams / PUBLISHED[0].grams, 2),
     "server_watts": lambda: f"{facts.claim('dgx-power').value / 1000:g} kW",
     "server_share": lambda: f"{data_plots.energy.WATTS_OF_SERVER:,.0f} W",
 }
-
-
-def _intensities() -> list[float]:
-    """Grams per kWh that the published trainings imply."""
-    found = []
-    for _, hours, watts, tonnes in data_plots.published_energy():
-        kwh = data_plots.energy.energy_kwh(1, float(hours) * HOUR, float(watts))
-        found.append(data_plots.energy.intensity(float(tonnes), kwh))
-    return found

@@ -6,24 +6,14 @@ from course_chapters.ch20 import link_faults, queue_film
 from course_chapters.ch20.health_checks import Check
 from course_chapters.ch20.health_plots import JOB
 from course_chapters.ch20.link_faults import RANKS
-from course_chapters.ch20.queue_film import DAYS, NODES, month
+from course_chapters.ch20.queue_film import NODES, month
 from course_lib.estimate import facts
-from course_lib.estimate.units import DAY, count_text, duration_text, number_text, percent_text
+from course_lib.estimate.units import count_text, duration_text, percent_text
 
 SOURCES: tuple[str, ...] = ("llama3-2024", "gemini-2023", "slurm-scheduling")
 CHECK, LIMIT, LOAD = Check(), 0.97, 0.8
 SMALL = queue_film.SIZES["up to 4 GPUs"][:2]
-LARGE = queue_film.SIZES["4 or 8 nodes"][:2]
 CAUSES = facts.interruption_causes()
-
-
-def _slower(collective: str, fault: str) -> str:
-    ratio = link_faults.seconds(collective, fault) / link_faults.seconds(collective, "none")
-    return number_text(ratio, 2)
-
-
-def _wait(policy: str, sizes: tuple[int, int]) -> str:
-    return duration_text(month(policy, LOAD).mean_wait(*sizes), 2)
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
@@ -37,20 +27,14 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "check_again": lambda: percent_text(Check(repeats=4).healthy_among_rejected(LIMIT), 2),
     "silent_count": lambda: str(int(float(CAUSES["Silent data corruption"]))),
     "silent_of": lambda: f"{sum(map(float, CAUSES.values())):.0f}",
-    "silent_days": lambda: duration_text(facts.failure_log("Gemini Ultra").corruption_days * DAY),
+    "silent_days": lambda: f"{facts.failure_log('Llama 3.1 405B').days:g}",
     "pairs": lambda: str(RANKS * (RANKS - 1)),
     "link_ranks": lambda: str(RANKS),
-    "adapter_all": lambda: _slower("all-to-all", "slow adapter"),
-    "adapter_tree": lambda: _slower("tree all-reduce", "slow adapter"),
-    "path_all": lambda: _slower("all-to-all", "one slow path"),
+    "link_rank": lambda: str(link_faults.BAD),
     "queue_jobs": lambda: f"{len(month('fifo', LOAD).started):,}",
     "queue_nodes": lambda: str(NODES),
-    "queue_load": lambda: percent_text(LOAD),
-    "fifo_used": lambda: percent_text(month("fifo", LOAD).used(DAYS * DAY), 3),
-    "easy_used": lambda: percent_text(month("easy", LOAD).used(DAYS * DAY), 3),
-    "fifo_small": lambda: _wait("fifo", SMALL),
-    "easy_small": lambda: _wait("easy", SMALL),
-    "easy_large": lambda: _wait("easy", LARGE),
+    "fifo_small": lambda: duration_text(month("fifo", LOAD).mean_wait(*SMALL), 2),
+    "easy_small": lambda: duration_text(month("easy", LOAD).mean_wait(*SMALL), 2),
     "fragments_packed": lambda: duration_text(month("easy", LOAD).fragmented, 2),
     "fragments_spread": lambda: duration_text(month("easy", LOAD, True).fragmented, 2),
 }

@@ -13,6 +13,7 @@ from course_chapters.ch20 import diloco, diloco_run, job_files, nccl_settings
 from course_chapters.ch20.diloco import CONFIG, WAYS, Plan
 from course_lib.cluster import simulate
 from course_lib.cluster.collectives import ring_cost
+from course_lib.cluster.errors import Unfinished
 from course_lib.model import text, training, transformer
 from course_lib.model.optimizer import SGD, AdamW
 from course_runs import evidence, nccl_variables
@@ -213,3 +214,11 @@ def test_the_command_says_what_it_would_do_or_why_not(words, code, said, capsys)
     assert diloco_run.main(words) == code
     out = capsys.readouterr()
     assert said in out.out + out.err
+
+
+def test_a_run_that_takes_too_long_is_ended_in_words(monkeypatch, capsys):
+    def late(*given, **named):
+        raise Unfinished("late")
+
+    monkeypatch.setattr(diloco_run, "launch", late)
+    assert diloco_run.main([]) == 124 and "no evidence" in capsys.readouterr().err

@@ -35,6 +35,8 @@ class Mixture:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not self.samples:
+            raise ValueError("A mixture has at least one dataset.")
         if list(self.samples) != list(self.weights):
             raise ValueError(f"Datasets {list(self.samples)} and weights {list(self.weights)} are not the same.")
         for name, count in self.samples.items():

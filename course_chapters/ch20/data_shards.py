@@ -105,9 +105,11 @@ def open_dataset(folder: Path) -> Dataset:
     damaged."""
     try:
         index: Any = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-    except OSError:
+        wrong = [fault for shard in index["shards"] if (fault := _fault(folder, shard))]
+    except FileNotFoundError:
         raise Trouble(f"{folder} has no {INDEX}.", "write the shards again: the index comes last") from None
-    wrong = [fault for shard in index["shards"] if (fault := _fault(folder, shard))]
+    except (ValueError, KeyError, TypeError):
+        raise Trouble(f"{folder / INDEX} is no index of shards.", "write the shards again") from None
     if wrong:
         raise Trouble(f"{folder}: {'; '.join(wrong)}.", "copy these shards again; a run must not skip them")
     ends = tuple(accumulate(shard["tokens"] for shard in index["shards"]))
@@ -120,5 +122,5 @@ def _fault(folder: Path, shard: dict[str, Any]) -> str:
         return f"{shard['file']} is missing"
     content = path.read_bytes()
     if len(content) != size:
-        return f"{shard['file']} has {len(content):,} bytes of {size:,}"
+        return f"{shard['file']} has {count_text(len(content), 'byte')} of {size:,}"
     return "" if zlib.crc32(content) == shard["crc32"] else f"{shard['file']} has another checksum"

@@ -1,7 +1,7 @@
 """Energy and carbon of a run: GPUs, their servers, the building around them, and the grid that feeds it."""
 
 from course_lib.estimate import facts
-from course_lib.estimate.units import HOUR
+from course_lib.estimate.units import HOUR, require
 
 SERVER_GPUS = 8
 WATTS_OF_SERVER = facts.claim("dgx-power").value / SERVER_GPUS  # of a GPU with its part of the server, at most
@@ -10,22 +10,19 @@ PUE = facts.claim("bloom-pue").value  # energy of the building over that of its 
 
 def energy_kwh(gpus: int, seconds: float, watts: float, pue: float = 1.0) -> float:
     """Energy in kWh of `gpus` that draw `watts` each for `seconds`; `pue` at least 1 adds cooling and conversion."""
-    if min(gpus, seconds, watts) < 0:
-        raise ValueError(f"GPUs, seconds and watts must not be negative: {gpus}, {seconds}, {watts}.")
-    if pue < 1:
+    require("gpus", gpus, "GPUs", open_below=False)
+    require("seconds", seconds, "s", open_below=False)
+    require("watts", watts, "W", open_below=False)
+    if not pue >= 1:
         raise ValueError(f"pue is {pue}: a building uses at least what its servers use, so it is 1 or more.")
     return gpus * watts * pue * seconds / HOUR / 1000
 
 
 def carbon_tonnes(kwh: float, grams: float) -> float:
     """Tonnes of CO₂ equivalent of this energy from a grid of `grams` per kWh."""
-    if min(kwh, grams) < 0:
-        raise ValueError(f"Energy and carbon intensity must not be negative: {kwh} kWh, {grams} g/kWh.")
-    return kwh * grams / 1e6
+    return require("kwh", kwh, "kWh", open_below=False) * require("grams", grams, "g/kWh", open_below=False) / 1e6
 
 
 def intensity(tonnes: float, kwh: float) -> float:
     """Grams per kWh that a report of tonnes and energy implies."""
-    if kwh <= 0:
-        raise ValueError(f"kwh is {kwh}; a run uses energy.")
-    return tonnes * 1e6 / kwh
+    return require("tonnes", tonnes, "t", open_below=False) * 1e6 / require("kwh", kwh, "kWh")

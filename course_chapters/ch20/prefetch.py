@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.estimate.units import require_whole
+from course_lib.estimate.units import require, require_whole
 
 _END = object()
 
@@ -52,8 +52,9 @@ def depth_for(read: float, pause: float, step: float) -> int:
 
     ValueError where the store is slower than the step, or just as fast and pauses: no buffer hides that for long.
     """
-    if min(read, pause) < 0 or step <= 0:
-        raise ValueError(f"Seconds must be positive: read {read}, pause {pause}, step {step}.")
+    require("read", read, "s", open_below=False)
+    require("pause", pause, "s", open_below=False)
+    require("step", step, "s")
     if read > step or (read == step and pause):
         raise ValueError(f"The store is slower than the step ({read:g} s against {step:g} s): no buffer hides that.")
     return max(1, math.ceil((read + pause) / step))

@@ -8,7 +8,7 @@ goes back to before the fault. So time is lost in two ways: in validations, and 
 import math
 import random
 
-from course_lib.estimate.units import require_whole
+from course_lib.estimate.units import require, require_whole
 
 
 def time_share(every: int, step: float, check: float) -> float:
@@ -28,7 +28,7 @@ def lost_share(every: int, step: float, check: float, between: float, needed: in
 
     To first order: `between` must be much longer than the delay.
     """
-    return time_share(every, step, check) + mean_delay(every, step, check, needed) / between
+    return time_share(every, step, check) + mean_delay(every, step, check, needed) / require("between", between, "s")
 
 
 def best_every(step: float, check: float, between: float, needed: int = 1) -> int:
@@ -37,7 +37,7 @@ def best_every(step: float, check: float, between: float, needed: int = 1) -> in
     The derivative vanishes at every · step = √(check · between / (needed - ½)) - check.
     """
     _checked(1, step, check, needed)
-    ideal = (math.sqrt(check * between / (needed - 0.5)) - check) / step
+    ideal = (math.sqrt(check * require("between", between, "s") / (needed - 0.5)) - check) / step
     below = max(1, math.floor(ideal))
     return min((below, below + 1), key=lambda every: lost_share(every, step, check, between, needed))
 
@@ -66,5 +66,5 @@ def backlog(every: int, step: float, seconds: float, checkpoints: int) -> float:
 def _checked(every: int, step: float, check: float, needed: int) -> None:
     require_whole("every", every, "steps")
     require_whole("needed", needed, "validations")
-    if step <= 0 or check <= 0:
-        raise ValueError(f"A step and a validation take more than 0 s, not {step} and {check}.")
+    require("step", step, "s")
+    require("check", check, "s")

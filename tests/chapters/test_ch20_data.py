@@ -43,6 +43,9 @@ def test_a_shard_that_is_missing_short_or_damaged_is_named(tmp_path):
         data_shards.open_dataset(folder)
     for words in ("00000.bin is missing", "00001.bin has 5 bytes of 600", "00002.bin has another checksum"):
         assert words in trouble.value.problem
+    (folder / data_shards.INDEX).write_text('{"seq_len": 16}')
+    with pytest.raises(Trouble, match="no index of shards"):
+        data_shards.open_dataset(folder)
     (folder / data_shards.INDEX).unlink()
     with pytest.raises(Trouble, match="has no index"):
         data_shards.open_dataset(folder)
@@ -59,14 +62,19 @@ def test_a_shard_that_is_missing_short_or_damaged_is_named(tmp_path):
         (lambda: Mixture({"a": 5, "b": 5}, {"a": 1.5, "b": -0.5}), "positive"),
         (lambda: share([], 3, 3), "rank is 3"),
         (lambda: prefetch.depth_for(1.2, 0, 1), "slower than the step"),
-        (lambda: prefetch.depth_for(1, -1, 1), "positive"),
+        (lambda: prefetch.depth_for(1, -1, 1), "pause is -1"),
         (lambda: prefetch.depth_for(1, 2, 1), "slower"),
         (lambda: prefetch.play([1.0], 0, 1), "more than 0 s"),
-        (lambda: validation.mean_delay(10, 1, 0), "more than 0 s"),
-        (lambda: energy.energy_kwh(8, 1, -700), "negative"),
+        (lambda: validation.mean_delay(10, 1, 0), "check is 0"),
+        (lambda: validation.lost_share(10, 1, 1, -5), "between is -5"),
+        (lambda: prefetch.play([], 0, 1), "more than 0 s"),
+        (lambda: prefetch.depth_for(math.nan, 0, 1), "read is nan"),
+        (lambda: energy.intensity(-1, 1), "tonnes is -1"),
+        (lambda: Mixture({}, {}), "at least one dataset"),
+        (lambda: energy.energy_kwh(8, 1, -700), "watts is -700"),
         (lambda: energy.energy_kwh(8, 1, 700, 0.9), "1 or more"),
-        (lambda: energy.carbon_tonnes(-1, 400), "negative"),
-        (lambda: energy.intensity(1, 0), "uses energy"),
+        (lambda: energy.carbon_tonnes(-1, 400), "kwh is -1"),
+        (lambda: energy.intensity(1, 0), "kwh is 0"),
         (lambda: data_run.Plan(stop=24), "before its end"),
         (lambda: data_run.Plan(after=13), "none to read"),
     ],

@@ -13,6 +13,7 @@ from course_chapters.ch20 import diloco, diloco_run, job_files, nccl_settings, q
 from course_chapters.ch20.diloco import CONFIG, WAYS, Plan
 from course_lib.cluster import simulate
 from course_lib.cluster.collectives import ring_cost
+from course_lib.cluster.errors import Unfinished
 from course_lib.messages import Trouble
 from course_lib.model import text, training, transformer
 from course_lib.model.optimizer import SGD, AdamW
@@ -249,3 +250,11 @@ def test_a_quorum_of_all_takes_the_steps_of_data_parallelism():
         optimizer.step()
     whole = torch.nn.utils.parameters_to_vector(model.parameters())
     torch.testing.assert_close(quorum.replay(rounds), whole.detach(), rtol=1e-4, atol=1e-7)  # the loss is in fp32
+
+
+def test_a_run_that_takes_too_long_is_ended_in_words(monkeypatch, capsys):
+    def late(*given, **named):
+        raise Unfinished("late")
+
+    monkeypatch.setattr(diloco_run, "launch", late)
+    assert diloco_run.main([]) == 124 and "no evidence" in capsys.readouterr().err

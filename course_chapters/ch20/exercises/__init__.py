@@ -13,6 +13,7 @@ CARDS = gather(
     "outer-step",
     "assign-shards",
     "validation-cadence",
+    "read-dumps",
     "repair-streaming",
     "audit-cluster",
 )

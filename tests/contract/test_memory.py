@@ -55,6 +55,7 @@ FREE = {  # arguments that may be forgotten: no result depends on them ("unused"
     "kv-cache-bytes": {"kv_bytes heads": "unused"},
     "accumulate-in-stages": {"step_gradient parts": "unused"},
     "sort-nodes": {"preflight printed": "unused"},
+    "outer-step": {"outer_step shared": "tied"},  # to `velocity`: both come from the same outer step
 }
 
 

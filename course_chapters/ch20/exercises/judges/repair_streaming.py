@@ -34,12 +34,14 @@ def _fault(case: Case, got: Any) -> Fault | None:
     if type(got) is str and got == NOT_ANSWERED:
         return "not-answered", "this function is not answered yet."
     want, name = right.value(case), ("gradient", "shared weights")[case.args[0]]
+    if type(got) is not dict or set(got) != set(want) or type(got["x"]) is not list:
+        return "wrong-shape", "a list of tensors is expected."
     if len(got["x"]) != len(want["x"]):
         return "wrong-shape", f"{len(want['x'])} tensors are expected; there are {len(got['x'])}."
     for at, (one, other) in enumerate(zip(got["x"], want["x"], strict=True)):
         if fault := tensor_fault(f"α = {case.args[3]:g}, {name} {at}", one, other):
             return Wrong(*fault)
-    return ("changed", "A tensor was changed that should stay as it is.") if got["touched"] else None
+    return ("changed", "A tensor was changed that should stay as it is.") if got["touched"] is not False else None
 
 
 JUDGING = Judging(

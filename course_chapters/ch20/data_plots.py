@@ -57,7 +57,7 @@ def draw_prefetch(depth: int = 2, read: float = 0.7, pause: float = 2.0) -> Shee
     longest = play([1.2 + (4.0 if number == 8 else 0) for number in range(READS)], STEP, 0)
     later = sum(found.waits[1:])
     try:
-        need = f"A full buffer of {depth_for(read, pause, STEP)} hides the pause"
+        need = f"{count_text(depth_for(read, pause, STEP), 'batch', 'batches')} in the buffer would hide the pause"
     except ValueError:
         need = "No buffer hides a store that is slower than the step"
     ahead = f"{count_text(depth, 'batch', 'batches')} ahead" if depth else "nothing read ahead"
@@ -187,8 +187,7 @@ def draw_cadence(between: float = 3.0, needed: int = 1) -> Sheet:
     title = f"Every {best:,} steps lose least: {percent_text(least, 2)} of the time"
     waits = duration_text(validation.mean_delay(best, STEP_SECONDS, CHECK, needed), 2)
     sheet.head(
-        title,
-        f"A fault every {between:g} days, seen {count_text(needed, 'time')}; its report comes {waits} late on average.",
+        title, f"A fault every {duration_text(apart)}, seen {count_text(needed, 'time')}, is reported {waits} late."
     )
     top = 0.2
     panel = Plot(0.85, 0.95, 6.2, 1.75, (1, math.log10(EVERY[-1])), (0, top))
@@ -209,9 +208,8 @@ def draw_cadence(between: float = 3.0, needed: int = 1) -> Sheet:
     panel.dot(sheet, math.log10(best), least, VERMILION, ring=True, size=10)
     keys = {"validations": SKY, "late reports": ORANGE, "both": BLUE, "both, drawn": INK, "least": VERMILION}
     sheet.keys(0.3, 0.22, keys)
-    sheet.alt = (
-        f"{title}, at a step of {STEP_SECONDS:g} s, a validation of {CHECK:g} s and a fault every {between:g} days."
-    )
+    spans = f"a step of {STEP_SECONDS:g} s, a validation of {CHECK:g} s and a fault every {duration_text(apart)}"
+    sheet.alt = f"{title}, at {spans}."
     return sheet
 
 
@@ -219,7 +217,7 @@ def cadence() -> Explorer:
     """Change how often faults come, and how many validations must agree."""
     return explore(
         draw_cadence,
-        between=slider((0.5, 1.0, 3.0, 10.0), 3.0, label="a fault every", text=lambda each: f"{each:g} days"),
+        between=slider((0.5, 1.0, 3.0, 10.0), 3.0, label="a fault every", text=lambda each: duration_text(each * DAY)),
         needed=slider((1, 2, 3), 1, label="validations that agree"),
     )
 

@@ -196,7 +196,7 @@ def _evidence(
     apart = max(abs(row["loss"] - one["loss"]) for row, one in zip(rows, alone["rows"], strict=True))
     return evidence.evidence(
         "data",
-        setup={**asdict(plan), "weights": WEIGHTS, "samples_of": dict(order.samples)},
+        setup={**asdict(plan), "ranks": max(plan.before, plan.after), "samples_of": dict(order.samples)},
         predicted={"wait_without": predicted[0], "wait_with": predicted[plan.depth], "read_seconds": fmean(reads)},
         measured={
             "wait_without": fmean(row["wait"] for row in plain[0]["rows"]),

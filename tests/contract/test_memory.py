@@ -44,6 +44,7 @@ FREE = {  # arguments that may be forgotten: no result depends on them ("unused"
     "largest-tp": {"largest_tp tokens": "ratio"},
     "beat-1f1b": {"split_rows times": "unused"},
     "ulysses-exchange": {"tokens_to_heads lengths": "tied"},
+    "outer-step": {"outer_step shared": "tied"},
     "active-parameters": {"total_parameters k": "unused"},
     "capacity": {"kept weights": "unused"},
     "place-axes": {"best_order inside": "unused", "best_order across": "unused"},

@@ -40,9 +40,9 @@ def streamed(answers: Any, case: Any, comm: Any = None) -> Any:
     own = [each.clone() for each in local]
 
     def run() -> dict[str, Any]:
-        found = answers[0](mine, own) if index == 0 else mine
+        found = answers[0](list(mine), list(own)) if index == 0 else mine
         if index:
-            answers[1](mine, own, alpha)
+            answers[1](list(mine), list(own), alpha)
         pairs = [*zip(own, local, strict=True), *(zip(mine, one, strict=True) if index == 0 else ())]
         return {"x": list(found), "touched": not all(torch.equal(*pair) for pair in pairs)}
 

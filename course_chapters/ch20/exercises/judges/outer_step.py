@@ -51,6 +51,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
     for rank, (got, want) in enumerate(zip(results, right.value(case), strict=True)):
         lead = f"Rank {rank} of {case.ranks}: "
+        if type(got["x"]) is not list or len(got["x"]) != len(want["x"]):
+            return "wrong-shape", f"{lead}{len(want['x'])} outer steps are expected."
         for at, (mine, due) in enumerate(zip(got["x"], want["x"], strict=True)):
             if type(mine) is not list or len(mine) != len(due):
                 return "wrong-shape", f"{lead}two lists of {len(due) // 2} tensors each are expected."

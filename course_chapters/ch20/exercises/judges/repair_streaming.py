@@ -4,7 +4,7 @@ from typing import Any
 import torch
 
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Fault, Judging, Params, Worked, Wrong, judged
+from course_grader.judging import Fault, Judging, Params, Worked, Wrong, describe, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 from course_grader.records import Case
@@ -34,12 +34,13 @@ def _fault(case: Case, got: Any) -> Fault | None:
     if type(got) is str and got == NOT_ANSWERED:
         return "not-answered", "this function is not answered yet."
     want, name = right.value(case), ("gradient", "shared weights")[case.args[0]]
-    if len(got["x"]) != len(want["x"]):
-        return "wrong-shape", f"{len(want['x'])} tensors are expected; there are {len(got['x'])}."
-    for at, (one, other) in enumerate(zip(got["x"], want["x"], strict=True)):
+    found = got.get("x") if type(got) is dict else None
+    if type(found) is not list or len(found) != len(want["x"]):
+        return "wrong-shape", f"a list of {len(want['x'])} tensors is expected; got {describe(found)}."
+    for at, (one, other) in enumerate(zip(found, want["x"], strict=True)):
         if fault := tensor_fault(f"α = {case.args[3]:g}, {name} {at}", one, other):
             return Wrong(*fault)
-    return ("changed", "A tensor was changed that should stay as it is.") if got["touched"] else None
+    return ("changed", "A tensor was changed that should stay as it is.") if got.get("touched") is not False else None
 
 
 JUDGING = Judging(

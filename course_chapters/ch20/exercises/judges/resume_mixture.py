@@ -68,9 +68,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _lists(value: Any) -> Any:
-    """The value with lists in place of its tuples: both are right."""
-    return [_lists(each) for each in value] if type(value) in (list, tuple) else value
+def _lists(value: Any, depth: int = 4) -> Any:
+    """The value with lists in place of its tuples: both are right. What lies deeper than a sample stays."""
+    if depth == 0 or type(value) not in (list, tuple):
+        return value
+    return [_lists(each, depth - 1) for each in value]
 
 
 def _apart(case: Case) -> Any:

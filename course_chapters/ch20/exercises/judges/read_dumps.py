@@ -108,6 +108,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     behind = dict.fromkeys(group, 40_000)  # their call is the cause, and has the latest times
     several += [job((word, 5, [tp + one]), late=behind) for word in ("lost", "busy")]
     several += [job(("lost", at, [one]), dead=[one]) for at in (0, 4, 5)]
+    several += [job(("busy", 0, [tp + other]), ("lost", 1, [one]), dead=[one])]  # dead in a later call
     several += [job(("lost", 9, [one]), ("busy", 6, [2 * tp + other]), over=(tp, 5), ahead=each) for each in (0, 1, 6)]
     return [
         shown("a rank never comes", "values:cause", 0, [_dumps(rng, tp, 2, {(1, 5): "lost"})]),
@@ -213,6 +214,10 @@ def first_cause(dumps: dict[int, dict]) -> tuple[str, list[int], str, int] | Non
 # %% wrong: only ranks with a dump => values
 # > groups contain ranks without a dump, too.
 # ~ sorted(set(groups[call[0]]) - done) ==> sorted(set(groups[call[0]]) & set(dumps) - done)
+# %% wrong: every dead rank counts => generality
+# > a rank without a dump explains only calls of its own groups.
+# ~ "dead": [rank for rank in late if rank not in dumps],
+# ~~ ==> "dead": sorted({rank for each in groups.values() for rank in each} - set(dumps)),
 # %% wrong: sizes do not matter => values
 # > the entries of this call differ in their sizes.
 # ~ odd("input_sizes"), ==> [],

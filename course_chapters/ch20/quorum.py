@@ -8,6 +8,7 @@ others discard the step and meet again in a new quorum.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -77,6 +78,11 @@ class Replica:
         self.weights = self.weights - RATE * self.momentum
         self.step += 1
 
+    def mark(self) -> str:
+        """The steps taken, and a hash of the state to the bit."""
+        state = torch.stack([self.weights, self.momentum])
+        return f"{self.step} {hashlib.sha256(state.numpy().tobytes()).hexdigest()}"
+
 
 def _live(number: int, port: int, dies: int | None) -> None:
     """A replica's process: asks for a quorum, averages, votes, until it is told to stop."""
@@ -84,7 +90,7 @@ def _live(number: int, port: int, dies: int | None) -> None:
     store = dist.TCPStore("127.0.0.1", port, timeout=timedelta(seconds=PATIENCE))
     own, asked = Replica(), 0
     while True:
-        store.set(f"ask/{number}/{asked}", str(own.step))
+        store.set(f"ask/{number}/{asked}", own.mark())
         answer = json.loads(store.get(f"answer/{number}/{asked}"))
         if answer["stop"]:
             store.set(f"end/{number}", own.weights.numpy().tobytes().hex())
@@ -92,6 +98,8 @@ def _live(number: int, port: int, dies: int | None) -> None:
         asked += 1
         meeting, source = Round(answer["step"], tuple(answer["members"]), tuple(answer["copying"])), answer["source"]
         ok, both = True, torch.zeros(len(own.weights) + 1, dtype=own.weights.dtype)
+        if number not in meeting.copying:
+            both = torch.cat([own.gradient(number), torch.ones(1, dtype=own.weights.dtype)])
         try:
             group: Any = dist.ProcessGroupGloo(  # its stubs lack the collectives
                 dist.PrefixStore(f"round/{answer['round']}", store),
@@ -105,8 +113,6 @@ def _live(number: int, port: int, dies: int | None) -> None:
                 state = torch.stack([own.weights, own.momentum])
                 group.broadcast(state, meeting.members.index(source)).wait()
                 own.weights, own.momentum = state
-            if number not in meeting.copying:
-                both = torch.cat([own.gradient(number), torch.ones(1, dtype=own.weights.dtype)])
             group.allreduce([both]).wait()
         except RuntimeError:
             ok = False  # a peer is gone
@@ -150,12 +156,15 @@ class _Coordinator:
     def meet(self, step: int, number: int, least: int) -> Round:
         """The next round."""
         ready = self.wait_for({each: f"ask/{each}/{self.asked[each]}" for each in self.processes if self._lives(each)})
-        newest = [each for each in ready if int(self.store.get(f"ask/{each}/{self.asked[each]}")) == step]
+        marks = {each: self.store.get(f"ask/{each}/{self.asked[each]}").decode().split() for each in ready}
+        newest = [each for each in ready if int(marks[each][0]) == step]
         if len(ready) < least or not newest:
             raise Trouble(
                 f"Step {step}: {count_text(len(ready), 'replica')} of at least {least} are alive.",
                 "start more of them, or go on from a checkpoint",
             )
+        if len({marks[each][1] for each in newest}) > 1:
+            raise Trouble(f"Step {step}: the live replicas differ in weights or momentum.", "go on from a checkpoint")
         meeting = Round(step, tuple(ready), tuple(each for each in ready if each not in newest))
         words = {**asdict(meeting), "round": number, "source": newest[0], "stop": False}
         for each in ready:
@@ -165,6 +174,8 @@ class _Coordinator:
         agreed = [each for each in self.wait_for(votes) if self.store.get(votes[each]) == b"1"]
         lost = tuple(each for each in ready if not self._lives(each))
         taken = not lost and len(agreed) == len(ready)
+        if not taken and not lost:
+            raise Trouble(f"Step {step}: the average failed, and no replica was lost.", "check the links between them")
         self.store.set(f"taken/{number}", str(int(taken)))
         return replace(meeting, lost=lost, taken=taken)
 
@@ -190,7 +201,8 @@ class _Coordinator:
 def run(lives: Sequence[Life], steps: int, least: int = 1) -> tuple[list[Round], dict[int, Tensor]]:
     """The rounds of so many steps on real processes, and the weights of each replica that is alive at the end.
 
-    Trouble where fewer than `least` replicas are alive.
+    Trouble where fewer than `least` replicas are alive, where their states differ after a step, or where an average
+    fails although all of them are alive.
     """
     require_whole("steps", steps, "steps")
     require_whole("least", least, "replicas")

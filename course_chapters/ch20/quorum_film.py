@@ -11,7 +11,7 @@ from course_lib.draw.palette import BLUE, EMPTY, INK, ORANGE, SOFT, VERMILION
 from course_lib.draw.sheets import Sheet
 from course_lib.estimate.units import count_text
 
-KEYS = {"its gradient counts": BLUE, "copies the state": ORANGE, "is lost": VERMILION, "is not there": EMPTY}
+KEYS = {"sends its gradient": BLUE, "copies the state": ORANGE, "is lost": VERMILION, "is not there": EMPTY}
 LEFT, RIGHT, ROW = 1.05, 7.05, 0.36  # inches
 
 

@@ -4,6 +4,7 @@ import copy
 import re
 import subprocess
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -236,6 +237,19 @@ def test_replicas_come_and_go_and_all_of_them_have_the_weights_of_the_replay():
     assert "discarded" in quorum_film.draw_rounds(rounds, 2).alt
     with pytest.raises(Trouble, match="1 replica of at least 2"):
         quorum.run(lives[:2], steps=3, least=2)
+
+
+@pytest.mark.parametrize(("marks", "votes", "words"), [("ab", "11", "differ in weights"), ("aa", "10", "failed")])
+def test_a_quorum_stops_where_live_replicas_differ_or_cannot_average(monkeypatch, marks, votes, words):
+    """Each replica has asked and voted; none is lost, so another round could not help."""
+    monkeypatch.setattr(quorum._Coordinator, "_lives", lambda _, number: True)
+    coordinator = quorum._Coordinator([quorum.Life(), quorum.Life()])
+    coordinator.processes = {number: SimpleNamespace(is_alive=lambda: True) for number in range(2)}
+    for number in range(2):
+        coordinator.store.set(f"ask/{number}/0", f"0 {marks[number]}")
+        coordinator.store.set(f"vote/0/{number}", votes[number])
+    with pytest.raises(Trouble, match=words):
+        coordinator.meet(step=0, number=0, least=1)
 
 
 def test_a_quorum_of_all_takes_the_steps_of_data_parallelism():

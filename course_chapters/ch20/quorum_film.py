@@ -61,6 +61,4 @@ def draw_rounds(rounds: Sequence[Round], number: int) -> Sheet:
 
 def replicas_film(rounds: Sequence[Round]) -> Explorer:
     """Play the rounds of a run."""
-    return explore(
-        partial(draw_rounds, rounds), number=play(range(1, len(rounds) + 1), len(rounds), label="round", interval=900)
-    )
+    return explore(partial(draw_rounds, rounds), number=play(range(1, len(rounds) + 1), 1, label="round", interval=900))

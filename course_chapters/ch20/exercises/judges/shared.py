@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from course_grader.exercises.values import describe
-from course_grader.judging.mistakes import Fault, Wrong
+from course_grader.judging.mistakes import WHOLE, Fault, Wrong
 from course_grader.judging.per_row import rows_fault
 from course_grader.records import Case
 
@@ -40,5 +40,5 @@ def rows_fault_of(
         elif raised:
             return Wrong("", f"{lead}this input is right; it raised ValueError({describe(got['error'])}).", lead)
         elif said := apart(got, right):
-            return Wrong("", lead + said, lead)
+            return Wrong("", lead + said, lead, WHOLE)  # what is missing from two lists does not make them alike
     return None

@@ -258,7 +258,6 @@ def _waits(outcome: Outcome) -> list[tuple[str, ...]]:
 def _parts_alike(got: object, slip: object, right: object, where: Path, rel: float = REL) -> set[Path]:
     """The parts of what came back that are wrong and are just what a mistake gives: () for all of it, else a row's or
     rank's part `(key, ...)` over all rows. `where` limits the search to parts that begin so; `...` in it is any key.
-    What is missing from both does not tell that they are alike.
     """
     if where == WHOLE:
         return {()} if _alike(_leaves(got), _leaves(slip)) else set()
@@ -271,7 +270,7 @@ def _parts_alike(got: object, slip: object, right: object, where: Path, rel: flo
     found = {
         column
         for column, values in columns.items()
-        if fits[column] and any(_apart(its[path], want) for path, _, want in values if path in its)
+        if fits[column] and any(_apart(its.get(path, _NOTHING), want) for path, _, want in values)
     }
     if not found and many and not all(fits.values()) and _row_alike(got, slip, right, where):
         return {_ONE_ROW}

@@ -129,7 +129,7 @@ def measured(plan: Plan, compare: bool = False, seconds: float = MINUTES * MINUT
             "accuracy_before": before,
             "accuracy_after": after,
             "writing_share": writing / (writing + training),
-            "largest_difference": apart,
+            **({"largest_difference": apart} if compare and ranks > 1 else {}),
         },
         raw={"rows": rows},
         notes=("The seconds are those of rank 0; on several ranks its writing time is what it waits for answers.",),

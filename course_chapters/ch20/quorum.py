@@ -28,7 +28,8 @@ from course_lib.estimate.units import require_whole
 from course_lib.messages import Trouble, count_text
 from course_lib.model import text, training, transformer
 
-PATIENCE = 60.0  # s that starting and a collective may take on a busy machine
+PATIENCE = 60.0  # s that starting may take on a busy machine
+COLLECTIVE = 20.0  # s that meeting and a collective may take: less, so that a replica votes before it is given up
 RATE, MOMENTUM, BATCH = 0.05, 0.9, 2
 _POLL = 0.005  # s
 
@@ -87,7 +88,7 @@ class Replica:
 def _live(number: int, port: int, dies: int | None) -> None:
     """A replica's process: asks for a quorum, averages, votes, until it is told to stop."""
     torch.set_num_threads(1)
-    store = dist.TCPStore("127.0.0.1", port, timeout=timedelta(seconds=PATIENCE))
+    store = dist.TCPStore("127.0.0.1", port, timeout=timedelta(seconds=2 * PATIENCE))
     own, asked = Replica(), 0
     while True:
         store.set(f"ask/{number}/{asked}", own.mark())
@@ -105,7 +106,7 @@ def _live(number: int, port: int, dies: int | None) -> None:
                 dist.PrefixStore(f"round/{answer['round']}", store),
                 meeting.members.index(number),
                 len(meeting.members),
-                timedelta(seconds=PATIENCE),
+                timedelta(seconds=COLLECTIVE),
             )
             if dies is not None and own.step >= dies and number not in meeting.copying:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -197,6 +197,7 @@ def test_the_run_learns_and_leaves_evidence(tmp_path, capsys):
     (path,) = tmp_path.iterdir()
     content = evidence.read(path)
     assert content["kind"] == "posttraining" and all(gate.ok for gate in gates(content))
+    assert "largest_difference" not in content["measured"], "nothing was compared"
     for refused, why in (["--group", "1"], "at least 2"), (["--compare"], "several processes"):
         assert posttrain.main(refused) == 2 and why in capsys.readouterr().err
     assert posttrain.main(["--minutes", "1e-9"]) == 124 and "nothing is kept" in capsys.readouterr().err

@@ -189,6 +189,9 @@ def test_a_real_run_leaves_evidence_that_agrees_and_forged_ones_do_not(tmp_path,
     (path,) = tmp_path.iterdir()
     sound = evidence.read(path)
     assert verdict(sound) == "claimed" and "held out" in capsys.readouterr().out
+    assert diloco_run.main([*words[:-3], "--out", str(tmp_path / "alone")]) == 0
+    (path,) = (tmp_path / "alone").iterdir()
+    assert "largest_difference" in sound["measured"].keys() - evidence.read(path)["measured"].keys()
 
     def forged(part, name, value):
         return {**sound, part: {**sound[part], name: value}}

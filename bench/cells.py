@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import nbformat
 import psutil
 from jupyter_client.provisioning import LocalProvisioner
 from nbclient import NotebookClient
+from nbformat import NotebookNode
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -61,7 +61,9 @@ class Timed(NotebookClient):
         self._clock = self._cpu = 0.0
         self._shown: float | None = None
 
-    def process_message(self, msg: dict[str, object], cell: nbformat.NotebookNode, cell_index: int) -> Any:
+    def process_message(
+        self, msg: dict[str, object], cell: nbformat.NotebookNode, cell_index: int
+    ) -> NotebookNode | None:
         """As of its class; notes when a cell first shows something."""
         if self._shown is None and msg["msg_type"] in ("stream", "display_data", "update_display_data"):
             self._shown = time.perf_counter() - self._clock

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from playwright.sync_api import TimeoutError
+from playwright.sync_api import Browser, JSHandle, Locator, Mouse, Page, TimeoutError, ViewportSize
 
 from bench.lab import PATIENCE, THEMES, WINDOW
 
@@ -102,7 +101,7 @@ _CHANGED = """([cell, before]) => {
 class ChapterPage:
     """An open chapter."""
 
-    page: Any
+    page: Page
     Late = TimeoutError  # what waiting in vain raises
 
     # ---------------------------------------------------------------------------------------- the chapter as a whole
@@ -149,7 +148,7 @@ class ChapterPage:
         """What cells show as an error or on stderr."""
         return self.page.evaluate(_ERRORS)
 
-    def wait(self, until: str, given: object = None, seconds: float = PATIENCE) -> Any:
+    def wait(self, until: str, given: object = None, seconds: float = PATIENCE) -> JSHandle:
         """Wait until a function of the page's says something true, and return that; `Late` if it does not."""
         return self.page.wait_for_function(until, arg=given, timeout=1000 * seconds, polling=_EVERY)
 
@@ -163,11 +162,11 @@ class ChapterPage:
 
     # ---------------------------------------------------------------------------------------- one cell
 
-    def cell(self, id: str) -> Any:
+    def cell(self, id: str) -> Locator:
         """The element of a cell."""
         return self.page.locator(f'[data-cell="{id}"]')
 
-    def show(self, id: str) -> Any:
+    def show(self, id: str) -> Locator:
         """The element of a cell, brought to the top of the window."""
         found = self.cell(id)
         found.evaluate("cell => cell.scrollIntoView({block: 'start'})")
@@ -230,7 +229,9 @@ class ChapterPage:
 
     def result(self, id: str) -> str:
         """The value of a cell's last expression, as text."""
-        return self.cell(id).locator(".jp-OutputArea-executeResult").locator("pre, span[hidden]").text_content().strip()
+        return (
+            self.cell(id).locator(".jp-OutputArea-executeResult").locator("pre, span[hidden]").text_content() or ""
+        ).strip()
 
     def contrast(self, id: str) -> list[tuple[str, float]]:
         """The texts in a cell's outputs, each with the ratio of its luminance to its ground's (WCAG 2.2).
@@ -239,13 +240,13 @@ class ChapterPage:
         """
         return [tuple(each) for each in self.cell(id).evaluate(_CONTRAST)]
 
-    def beside(self, button: Any) -> "Control":
+    def beside(self, button: Locator) -> "Control":
         """The slider in the row of a play button."""
         row = button.locator(
             "xpath=ancestor::*[contains(@class, 'widget-hbox')][.//*[contains(@class, 'widget-slider')]][1]"
         )
         id = button.locator("xpath=ancestor::*[@data-cell]").get_attribute("data-cell")
-        return Control(self, id, "slider", row.locator(".widget-slider"))
+        return Control(self, str(id), "slider", row.locator(".widget-slider"))
 
     def controls(self, id: str, kind: str) -> list["Control"]:
         """The controls of a kind ("slider", "dropdown", "checkbox", "text") in the output of a cell."""
@@ -260,21 +261,21 @@ class Control:
     chapter: ChapterPage
     cell: str
     kind: str
-    root: Any  # its locator
+    root: Locator  # its locator
 
     @property
     def label(self) -> str:
         """The words before it, or after a check box."""
-        return self.root.locator(".widget-label, .widget-label-basic").first.text_content().strip()
+        return (self.root.locator(".widget-label, .widget-label-basic").first.text_content() or "").strip()
 
     @property
     def value(self) -> str:
         """What a slider says it stands at; nothing for other controls."""
         said = self.root.locator(".widget-readout")
-        return said.text_content().strip() if said.count() else ""
+        return (said.text_content() or "").strip() if said.count() else ""
 
     @property
-    def handle(self) -> Any:
+    def handle(self) -> Locator:
         """The part of a slider that is dragged."""
         return self.root.locator(".noUi-handle")
 
@@ -317,11 +318,11 @@ class Control:
         """How many values a slider or a menu has."""
         if self.kind == "dropdown":
             return self.root.locator("option").count()
-        return 1 + int(float(self.handle.get_attribute("aria-valuemax")))
+        return 1 + int(float(str(self.handle.get_attribute("aria-valuemax"))))
 
     def place(self) -> int:
         """Which of its values a slider stands at, from 0."""
-        return round(float(self.handle.get_attribute("aria-valuenow")))
+        return round(float(str(self.handle.get_attribute("aria-valuenow"))))
 
     def wait_for_place(self, place: int) -> None:
         """Wait until a slider stands at one of its values or behind it."""
@@ -330,11 +331,12 @@ class Control:
     def where(self, place: int) -> tuple[float, float]:
         """Where on the window the handle stands at a value."""
         base = self.root.locator(".noUi-base").bounding_box()
+        assert base
         share = place / max(self.count() - 1, 1)
         return base["x"] + share * base["width"], base["y"] + base["height"] / 2
 
     @contextmanager
-    def held(self) -> Iterator[Any]:
+    def held(self) -> Iterator[Mouse]:
         """The mouse, with the button down on the handle."""
         mouse = self.chapter.page.mouse
         for _ in range(5):
@@ -355,7 +357,7 @@ class Control:
 
 
 def open_chapter(
-    browser: Any, address: str, theme: str = "light", window: dict[str, int] = WINDOW, scale: float = 1.0
+    browser: Browser, address: str, theme: str = "light", window: ViewportSize = WINDOW, scale: float = 1.0
 ) -> ChapterPage:
     """The chapter at an address, in a window of its own, with its kernel idle; `scale`: pixels of a picture per
     pixel."""

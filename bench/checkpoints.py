@@ -93,6 +93,7 @@ def damages(folder: Path) -> list[tuple[str, str]]:
             target = _save(store, step)
         damage(target)
         found = store.newest()
+        assert found is not None
         rows.append((words, f"named: {found.damaged[0].kind}; step {found.step} is used"))
     disk = MemoryDisk()
     _save(CheckpointStore("run", disk=disk), 1)
@@ -103,7 +104,9 @@ def damages(folder: Path) -> list[tuple[str, str]]:
         _save(store, 2)
         rows.append(("full disk", "not noticed"))
     except CheckpointError as error:
-        rows.append(("full disk", f"named: {error.kind}; step {store.newest().step} is used"))
+        found = store.newest()
+        assert found is not None
+        rows.append(("full disk", f"named: {error.kind}; step {found.step} is used"))
     return rows
 
 

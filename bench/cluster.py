@@ -5,10 +5,9 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -93,7 +92,14 @@ def locked(comm: Comm) -> None:
     comm.send(torch.ones(4), (comm.rank + 1) % comm.size)
 
 
-def across(fn: Callable[..., object], ranks: int, apart: bool = False, **options: Any) -> Run:
+def across(
+    fn: Callable[..., object],
+    ranks: int,
+    apart: bool = False,
+    *,
+    args: Sequence[object] = (),
+    caps: Caps = Caps(),  # noqa: B008 - frozen
+) -> Run:
     """A run whose ranks are in another process, or in one each."""
     pairs = [socket.socketpair() for _ in range(ranks if apart else 1)]
     pids = []
@@ -110,7 +116,7 @@ def across(fn: Callable[..., object], ranks: int, apart: bool = False, **options
         pids.append(pid)
     ours = [pair[0] for pair in pairs]
     try:
-        return judge_ranks(ours if apart else ours[0], ranks, **options)
+        return judge_ranks(ours if apart else ours[0], ranks, args=args, caps=caps)
     finally:
         for sock, pid in zip(ours, pids, strict=True):
             sock.close()

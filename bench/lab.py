@@ -14,7 +14,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+
+from playwright.sync_api import Browser, Playwright, ViewportSize
 
 from course_app.install import Place
 from course_app.learner.environment import chromium
@@ -33,11 +34,11 @@ BROWSER_FLAGS = (
     "--disable-sync",
 )
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
-WINDOW = {"width": 1400, "height": 900}
+WINDOW: ViewportSize = {"width": 1400, "height": 900}
 PATIENCE = 90.0  # seconds that a server may take to start, and a chapter to run
 
 
-def launch(play: Any) -> Any:
+def launch(play: Playwright) -> Browser:
     """A Chromium, given playwright; Trouble in words where there is none."""
     path = chromium()
     if not path:

@@ -18,7 +18,6 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import torch
 
@@ -33,14 +32,22 @@ GRID = (2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2)
 
 
 def run(
-    size: int, steps: int, rate: float, warmup: int | None = None, rule: str = "adamw", decay: float = 0.1, **more: Any
-) -> dict[str, Any]:
+    size: int,
+    steps: int,
+    rate: float,
+    warmup: int | None = None,
+    rule: str = "adamw",
+    decay: float = 0.1,
+    config: transformer.Config = SMALL,
+    samples: int | None = None,
+) -> Mapping[str, object]:
     """One training from seed 0 with a cosine to a tenth of the rate, and what is recorded of it."""
-    model = transformer.build(more.pop("config", SMALL))
+    model = transformer.build(config)
     schedule = partial(
         rules.cosine, steps=steps, warmup=steps // 10 if warmup is None else warmup, peak=rate, floor=rate / 10
     )
-    trained = train(model, rules.build(rule, rules.decay_groups(model, decay), lr=rate), steps, size, schedule, **more)
+    made = rules.build(rule, rules.decay_groups(model, decay), lr=rate)
+    trained = train(model, made, steps, size, schedule, samples=samples)
     return {
         "batch": size,
         "steps": steps,
@@ -59,7 +66,7 @@ def curve(losses: Sequence[float]) -> list[float]:
     return [round(fmean(losses[low:high]), 4) for low, high in zip(ends, ends[1:], strict=False)]
 
 
-def batches() -> dict[str, Any]:
+def batches() -> Mapping[str, object]:
     """The same text in batches of 16, 32, 64 and 256, with the rate of 16, times √(B/16), and times B/16."""
     found = {"16": run(16, SAMPLES // 16, 4e-3)}
     for size in (32, 64, 256):
@@ -68,14 +75,14 @@ def batches() -> dict[str, Any]:
     return found
 
 
-def warmups() -> dict[str, Any]:
+def warmups() -> Mapping[str, object]:
     """A moderate and a high rate, with and without a warm-up of a quarter of the run."""
     return {
         f"rate {rate:g}, warm-up {warmup}": run(16, 200, rate, warmup) for rate in (2e-2, 1e-1) for warmup in (0, 50)
     }
 
 
-def decays() -> dict[str, Any]:
+def decays() -> Mapping[str, object]:
     """Weight decay through Adam's ratio (L2) and outside it (AdamW)."""
     return {
         f"{rule}, {decay:g}": run(16, 300, 8e-3, rule=rule, decay=decay)
@@ -84,14 +91,14 @@ def decays() -> dict[str, Any]:
     }
 
 
-def repeats() -> dict[str, Any]:
+def repeats() -> Mapping[str, object]:
     """One run on fresh text, and the same on 16, 64 or 256 sequences again and again."""
     return {str(samples or "fresh"): run(16, 600, 8e-3, samples=samples) for samples in (16, 64, 256, None)}
 
 
-def sizes() -> dict[str, Any]:
+def sizes() -> Mapping[str, object]:
     """Models of several widths on the same text, and one model on more and more of it."""
-    found = {}
+    found: dict[str, Mapping[str, object]] = {}
     for hidden in (8, 16, 32, 64):
         config = replace(SMALL, hidden=hidden, ffn=None, kv_heads=None)
         count = sum(each.numel() for each in transformer.build(config).parameters())
@@ -101,7 +108,7 @@ def sizes() -> dict[str, Any]:
     return found
 
 
-def critical() -> dict[str, Any]:
+def critical() -> Mapping[str, object]:
     """The fewest steps to the target at each batch, over a grid of constant rates after 20 steps of warm-up."""
     found = {}
     for size, most in ((2, 700), (4, 400), (8, 250), (16, 180), (32, 150), (64, 130), (128, 110), (256, 100)):
@@ -117,7 +124,7 @@ def critical() -> dict[str, Any]:
     return found
 
 
-def noise() -> dict[str, Any]:
+def noise() -> Mapping[str, object]:
     """The noise scale in sequences before training and during it, from 256 single gradients and from two batch
     sizes."""
     model, found, before = transformer.build(SMALL), {}, 0
@@ -138,7 +145,7 @@ def _advance(model: transformer.Transformer, made: rules.Optimizer, before: int,
     return train(model, made, step - before, 16, lambda now: 8e-3 * rules.linear_warmup(before + now, 20), seed=before)
 
 
-def speeds() -> dict[str, Any]:
+def speeds() -> Mapping[str, object]:
     """Tokens per second at each batch: the best of five rounds of five steps."""
     found = {}
     for size in (1, 4, 16, 64, 256):
@@ -148,7 +155,7 @@ def speeds() -> dict[str, Any]:
     return found
 
 
-EXPERIMENTS: Mapping[str, Callable[[], dict[str, Any]]] = {
+EXPERIMENTS: Mapping[str, Callable[[], Mapping[str, object]]] = {
     "batches": batches,
     "warmups": warmups,
     "decays": decays,
@@ -188,7 +195,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     return 0
 
 
-def as_text(recorded: Mapping[str, Any]) -> str:
+def as_text(recorded: Mapping[str, Mapping[str, object]]) -> str:
     """JSON with a line for each run."""
     parts = []
     for name, found in recorded.items():

@@ -14,9 +14,10 @@ import statistics
 import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+
+from torch import Tensor, nn
 
 from bench.rows import Row, show
 from course_lib.cluster import Comm
@@ -39,7 +40,7 @@ SLOWEST = 1.10  # a step of ours may take so many times torch's
 SHARE = 0.002  # by which a real step may take more bytes than predicted, beside the headers of its messages
 WIDE = 4  # bytes of every number
 
-Step = Callable[[Any, Any], None]  # of inputs and targets
+Step = Callable[[Tensor, Tensor], None]  # of inputs and targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +66,15 @@ class Way:
 # --- the ways
 
 
-def stepping(model: Any, parameters: Any, finish: Callable[[], object], after: Callable[[], object]) -> Step:
+def stepping(
+    model: nn.Module, parameters: Iterable[nn.Parameter], finish: Callable[[], object], after: Callable[[], object]
+) -> Step:
     """A step of AdamW on a model: `finish` completes its gradients, `after` follows the update."""
     import torch
 
     adam = torch.optim.AdamW(parameters, lr=1e-3)
 
-    def step(inputs: Any, targets: Any) -> None:
+    def step(inputs: Tensor, targets: Tensor) -> None:
         torch.nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()).backward()
         finish()
         adam.step()
@@ -105,7 +108,7 @@ def _tensor(comm: Comm, config: Config) -> Side:
     model = build_part(config, comm)
     adam = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
 
-    def step(inputs: Any, targets: Any) -> None:
+    def step(inputs: Tensor, targets: Tensor) -> None:
         model.loss(model(inputs), targets).backward()
         model.finish()
         adam.step()
@@ -118,10 +121,10 @@ def _tensor(comm: Comm, config: Config) -> Side:
 def _torch_tensor(comm: Comm, config: Config) -> Side:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate
-    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
 
     columns = ("attention.wq", "attention.wk", "attention.wv", "mlp.gate", "mlp.up")
-    styles: dict[str, Any] = {f"blocks.*.{name}": ColwiseParallel() for name in columns}
+    styles: dict[str, ParallelStyle] = {f"blocks.*.{name}": ColwiseParallel() for name in columns}
     styles |= {f"blocks.*.{name}": RowwiseParallel() for name in ("attention.wo", "mlp.down")}
     styles["embedding"] = RowwiseParallel(input_layouts=Replicate())
     styles["head"] = ColwiseParallel(output_layouts=Replicate())
@@ -132,7 +135,7 @@ def _torch_tensor(comm: Comm, config: Config) -> Side:
 def _zero(stage: int) -> Callable[[Comm, Config], Side]:
     def side(comm: Comm, config: Config) -> Side:
         model = build(config)
-        held: Any = (
+        held: FullySharded | Zero = (
             FullySharded(comm, model, list(model.blocks))
             if stage == 3
             else Zero(comm, model, stage, ROW, init_sync=False)
@@ -142,7 +145,7 @@ def _zero(stage: int) -> Callable[[Comm, Config], Side]:
 
         def after() -> None:
             held.zero_grad()
-            if stage < 3:
+            if isinstance(held, Zero):
                 held.gather()
 
         return Side(stepping(held, list(held.shards()), held.finish, after), predicted, 8192 * comm.size)
@@ -198,7 +201,7 @@ def received_bytes() -> int | None:
 
 
 def times_here(
-    comm: Comm, ours: Step, theirs: Step, batch_of: Callable[[int], tuple[object, object]], repeats: int
+    comm: Comm, ours: Step, theirs: Step, batch_of: Callable[[int], tuple[Tensor, Tensor]], repeats: int
 ) -> list[list[float]]:
     """Seconds of a step on this rank, a row a repeat: ours, torch's; who begins alternates. Two repeats run first."""
     rows = []
@@ -235,7 +238,7 @@ def here(comm: Comm, place: int, config: Config, repeats: int) -> tuple[float, i
     torch.set_num_threads(1)
     way = WAYS[place]
 
-    def batch_of(repeat: int) -> tuple[object, object]:
+    def batch_of(repeat: int) -> tuple[Tensor, Tensor]:
         return batch(repeat if way.one_batch else repeat * comm.size + comm.rank, SEQUENCES, config.seq_len)
 
     side = way.ours(comm, config)

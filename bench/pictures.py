@@ -18,7 +18,7 @@ from pathlib import Path
 
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import ViewportSize, sync_playwright
 
 from bench.chapter_page import open_chapter
 from bench.lab import PATIENCE, launch
@@ -40,10 +40,10 @@ from course_lib.messages import Trouble
 DOCS = ROOT / "docs"
 EXERCISE = "mfu-bug"  # of chapter 01, whose panel and widget stand together
 CHAPTER, STUDENT, ANSWERED = "01", "ada", "train-days-7b"
-WIDE = {"width": 1647, "height": 1059}
+WIDE: ViewportSize = {"width": 1647, "height": 1059}
 SCALE = 0.85  # a little smaller than on a screen, so that panel and widget fit one picture of 1400 × 900
-PAGE = {"width": 1000, "height": 920}
-FORM = {"width": 1100, "height": 760}
+PAGE: ViewportSize = {"width": 1000, "height": 920}
+FORM: ViewportSize = {"width": 1100, "height": 760}
 
 
 def words(page: str) -> str:

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from course_lib.cluster import Comm
 from course_runs.real_ranks import launch
@@ -114,7 +113,7 @@ def _show(found: Sequence[Ratio], as_json: bool) -> None:
     if as_json:
         print(json.dumps([{**asdict(each), "ok": each.ok} for each in found], indent=1))
         return
-    rows: list[Sequence[Any]] = [
+    rows: list[Sequence[object]] = [
         ("ranks", "MB", "contender", "median s", "gloo s", "gloo / contender", "quartiles", "")
     ]
     for each in found:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median, quantiles
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from course_app.install import add_group
 from course_lib.folders import ROOT
@@ -195,7 +195,7 @@ def main(arguments: Sequence[str]) -> int:
         add_group("test")
     rows = measured(chapters() if asked.chapters == ["all"] else asked.chapters, asked.events, asked.seconds)
     if asked.json:
-        found: dict[str, Any] = {"unit": "ms", "limit": asked.limit, "rows": [asdict(each) for each in rows]}
+        found: dict[str, object] = {"unit": "ms", "limit": asked.limit, "rows": [asdict(each) for each in rows]}
         print(json.dumps(found, indent=1))
     else:
         print(table(rows, asked.limit))

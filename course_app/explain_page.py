@@ -2,11 +2,11 @@
 
 import html
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from course_app.certificate.page import shell
 from course_app.cli.explain import cause, chapters, heading
 from course_app.recordings import Report
+from course_app.recordings.kernel_trace import Traced
 from course_lib.cluster.intervals import Interval, union
 from course_lib.draw import Picture, wait_alt, wait_for, who_holds_what
 from course_lib.draw import page as picture
@@ -49,16 +49,16 @@ def _section(place: int, report: Report) -> str:
 
 def pictures(report: Report) -> Iterator[Picture]:
     """The chapters' pictures of a report: who waits for whom, who is busy when, who holds what."""
-    if report.kind == "flight recorder" and 0 < len(report.drawn) <= MOST_ARROWS:
-        if 1 + max(max(one, other) for one, other, _ in report.drawn) <= MOST_RANKS:
-            yield _waits(report.drawn)
+    if report.kind == "flight recorder" and 0 < len(report.waits) <= MOST_ARROWS:
+        if 1 + max(max(one, other) for one, other, _ in report.waits) <= MOST_RANKS:
+            yield _waits(report.waits)
     elif report.kind == "trace":
-        device = next(iter(report.drawn.values())).device
-        lanes = [_lanes(rank, each) for rank, each in list(report.drawn.items())[:MOST_RANKS]]
+        device = next(iter(report.traced.values())).device
+        lanes = [_lanes(rank, each) for rank, each in list(report.traced.items())[:MOST_RANKS]]
         yield computing_beside_talking(lanes, "The last traced step", ("compute",), "communication", device)
     elif report.kind == "memory snapshot":
         yield who_holds_what(
-            list(report.drawn.values()), names=list(report.drawn), title="What the allocator has reserved"
+            list(report.held.values()), names=list(report.held), title="What the allocator has reserved"
         )
 
 
@@ -72,7 +72,7 @@ def _waits(edges: Sequence[tuple[int, int, str]]) -> Picture:
     return figure
 
 
-def _lanes(rank: int, traced: Any) -> Lanes:
+def _lanes(rank: int, traced: Traced) -> Lanes:
     start, end = traced.steps[-1]
     parts = {kind: _drawn(found, start, end) for kind, found in traced.intervals.items()}
     work = tuple((one, other, "compute") for one, other in parts["compute"])

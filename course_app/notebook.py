@@ -4,13 +4,13 @@ raise."""
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from course_app import unrun_cells
-from course_grader.exercises import VARIANT_FILE, Card, card
+from course_grader.exercises import VARIANT_FILE, Card, Params, card
 from course_grader.records import Report
 from course_lib.folders import ROOT
 from course_lib.installation import called_here
@@ -18,7 +18,7 @@ from course_lib.installation import called_here
 if TYPE_CHECKING:
     from course_grader.judge import Exercise
 
-_passed: dict[str, Any] = {}  # exercise id -> the answers that passed in this kernel
+_passed: dict[str, tuple[object, ...]] = {}  # exercise id -> the answers that passed in this kernel
 _hints_seen: dict[str, int] = {}
 _HIDDEN_ROW = "<style>.jp-OutputArea-executeResult:has(.course-points){display:none}</style>"
 
@@ -88,7 +88,7 @@ def answer(exercise: str) -> None:
     _say(f"{code}**Why.** {contract.why}{called_here(pytorch)}")
 
 
-def use(exercise: str, mine: Callable[..., object], library: Callable[..., object]) -> Callable[..., Any]:
+def use(exercise: str, mine: Callable[..., object], library: Callable[..., object]) -> Callable[..., object]:
     """The learner's function once it has passed its check in this kernel, else the library's; says which."""
     own = any(mine is each for each in _passed.get(exercise, ()))
     _say(
@@ -171,7 +171,7 @@ def _has_passed_before(exercise: str) -> bool:
         return False
 
 
-def _values(asked: Card) -> Mapping[str, Any]:
+def _values(asked: Card) -> Params:
     """The parameters of this learner's variant, from the variant file where there is one."""
     path = Path(VARIANT_FILE)
     if path.is_file():

@@ -91,12 +91,13 @@ def compared(found: Published, best: Plan) -> str:
     """What was published for this model on such devices, beside the plan, in a line."""
     step, ahead = found.step, found.ahead(best)
     more = "more" if ahead >= 0 else "less"
-    other = "" if best.job.dtype == step.dtype else f" than in {step.dtype}"
+    other = "" if best.job.dtype == step.dtype else f" in {step.dtype}"
     same = f", predicted here at {number_text(found.plan.device_rate, 4)}" if found.plan else ""
     return (
         f"Published: {step.software} on {step.gpus:,} x {step.device}, {step.dtype}, sequences of {step.seq:,}, "
         f"{step.layout}: {number_text(step.tokens_per_s, 4)} tokens/s a device{same}. The quickest plan is predicted "
-        f"at {number_text(best.device_rate, 4)} in {best.job.dtype}, {percent_text(abs(ahead), 2)} {more}{other}."
+        f"at {number_text(best.device_rate, 4)} in {best.job.dtype}, {percent_text(abs(ahead), 2)} {more} than "
+        f"published{other}."
     )
 
 

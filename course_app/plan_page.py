@@ -56,7 +56,9 @@ def _table(plans: Mapping[str, Plan], tokens: float) -> str:
         f'<td class="number">{percent_text(float(plan.estimate.mfu))}</td></tr>'
         for wish, plan in plans.items()
     )
-    head = "".join(f'<th scope="col">{each}</th>' for each in ("Plan", "Step", "Run", "Memory", "MFU"))
+    narrow = any(plan.job.dtype != "bf16" for plan in plans.values())
+    names = ("Plan", "Step", "Run", "Memory", "MFU of the 16-bit peak" if narrow else "MFU")
+    head = "".join(f'<th scope="col">{each}</th>' for each in names)
     return f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 

@@ -4,17 +4,20 @@ after a syntax error), and of torch.distributed where there is no group.
 
 import re
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_grader.exercises import card
 from course_lib.cluster.advice import without_group
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
 _CHECKS = re.compile(r"^\s*(?:check|predict)\(\s*[\"']([\w-]+)[\"']", re.MULTILINE)
 _DEFINES = re.compile(r"^(?:def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=[^=]", re.MULTILINE)
 _unread: set[str] = set()  # names whose newest cell could not be read
 
 
-def watch(shell: Any) -> None:
+def watch(shell: "InteractiveShell") -> None:
     """Explain, in this IPython shell, the NameError of a check without its answer and torch's error that there is no
     process group, and note cells that cannot be read."""
     shell.set_custom_exc((NameError, ValueError), _explain)
@@ -30,7 +33,7 @@ def outdated(names: tuple[str, ...]) -> str:
     return f"The newest cell of {', '.join(old)} has a syntax error and did not run: judged is what ran before it."
 
 
-def _note(result: Any) -> None:
+def _note(result: "ExecutionResult") -> None:
     raw = result.info.raw_cell if result.info is not None else ""
     names = {name for pair in _DEFINES.findall(raw or "") for name in pair if name}
     if isinstance(result.error_before_exec, SyntaxError):
@@ -40,11 +43,16 @@ def _note(result: Any) -> None:
 
 
 def _explain(
-    shell: Any, kind: type[BaseException], error: NameError | ValueError, trace: TracebackType, tb_offset: Any = None
-) -> Any:
+    shell: "InteractiveShell",
+    kind: type[BaseException],
+    error: NameError | ValueError,
+    trace: TracebackType,
+    tb_offset: int | None = None,
+) -> list[str] | None:
     """The traceback that is shown: a sentence where a check lacks its answer; else IPython's own, with a sentence below
     it where torch has no process group."""
     if isinstance(error, NameError):
+        assert shell.history_manager
         asked = _CHECKS.findall(shell.history_manager.input_hist_raw[-1])
         words = list(filter(None, (missing(exercise, error.name or "") for exercise in asked)))
         lines = [f"{kind.__name__}: {error}"] if words else []

@@ -23,7 +23,13 @@ class Chapter:
     @builtins.property  # `property` is a field here
     def title(self) -> str:
         """Number and name for a menu: "06 collectives"."""
-        return f"{self.number} {self.folder[3:].replace('_', ' ')}"
+        return f"{self.number} {self.name}"
+
+    @builtins.property
+    def name(self) -> str:
+        """The name in words: "multi-GPU" and "trade-off", which folders write without hyphens."""
+        words = self.folder[3:].replace("_", " ")
+        return words.replace("multi gpu", "multi-GPU").replace("trade off", "trade-off")
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,11 +94,11 @@ def links() -> Markdown:
     for kind, best in found[0].content["measured"]["best_bus"].items() if found else ():
         line = found[0].content["measured"]["fits"].get(kind)
         fitted = (
-            {"α": duration_text(line["alpha"]), "bus, by β": _a_second(line["bus"])}
+            {"α": duration_text(line["alpha"]), "bus bandwidth, fitted": _a_second(line["bus"])}
             if line
-            else {"α": "no line fits", "bus, by β": "–"}
+            else {"α": "no line fits", "bus bandwidth, fitted": "–"}
         )
-        rows.append({"collective": kind.replace("_", "-"), **fitted, "best bus seen": _a_second(best)})
+        rows.append({"collective": kind.replace("_", "-"), **fitted, "bus bandwidth, best": _a_second(best)})
     return shown(found, rows)
 
 

@@ -82,7 +82,7 @@ def _less(plan: Plan) -> int:
 
 def _chunk(plan: Plan) -> int:
     """Layers of one chunk, embedding and head among them where they count."""
-    return (plan.job.shape.layers + 2 * _less(plan)) // plan.layout.pp // plan.layout.virtual
+    return int((plan.job.shape.layers + 2 * _less(plan)) // plan.layout.pp // plan.layout.virtual)
 
 
 def _offloads(plan: Plan, name: str, what: str) -> None:

@@ -8,7 +8,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from types import ModuleType
 
 ONE_THREAD: Mapping[str, str] = {
     "OMP_NUM_THREADS": "1",
@@ -72,7 +72,7 @@ def same_everywhere() -> Iterator[None]:
             torch.set_default_device(None if device.type == "cpu" else device)
 
 
-def _settings(torch: Any) -> list[tuple[Callable[[], Any], Callable[[Any], Any], Any]]:
+def _settings(torch: ModuleType) -> list[tuple[Callable[[], object], Callable[..., object], object]]:
     """How each setting is read and written, and its value while answers run and are judged."""
     return [
         (torch.get_num_threads, torch.set_num_threads, 1),

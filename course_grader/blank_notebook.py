@@ -13,6 +13,7 @@ _RUBRIC = re.compile(r"BEGIN (?:SOLUTION|MARK SCHEME)[^\n]*\n(.*?)\n[^\n]*END (?
 _SETTING = re.compile(
     r'^(?P<name>\w+) = params\("(?P<exercise>[\w-]+)"\)\.(?P<parameter>\w+)(?P<comment>  # .*)?$', re.MULTILINE
 )
+_SET = "  # leave as is: the exercise sets it"
 _HIDDEN = re.compile(r"^[^\n]*BEGIN HIDDEN TESTS.*?END HIDDEN TESTS[^\n]*\n?", re.DOTALL | re.MULTILINE)
 
 
@@ -31,7 +32,8 @@ def rubric(cell: Cell) -> str:
 def with_values(source: str, values: Callable[[str], Mapping[str, object]]) -> str:
     """An answer cell whose lines `name = params("exercise").parameter` hold the value itself, from `values(exercise)`.
 
-    A value that is no number, text or truth value stays with `params`. A comment that speaks of variants is dropped.
+    A value that is no number, text or truth value stays with `params`. Where its comment speaks
+    of variants, the cell has `_SET` instead.
     """
 
     def filled(found: re.Match[str]) -> str:
@@ -39,10 +41,8 @@ def with_values(source: str, values: Callable[[str], Mapping[str, object]]) -> s
         if not isinstance(value, str | int | float):
             return found[0]
         comment = found["comment"] or ""
-        return (
-            f"{found['name']} = "
-            f"{json.dumps(value) if isinstance(value, str) else repr(value)}{'' if 'variant' in comment else comment}"
-        )
+        written = json.dumps(value) if isinstance(value, str) else repr(value)
+        return f"{found['name']} = {written}{_SET if 'variant' in comment else comment}"
 
     return _SETTING.sub(filled, source)
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from copy import deepcopy
 from types import MappingProxyType
-from typing import Any
 
 from course_grader.notebooks import Cell, Notebook, grade_meta, parse, render
 
@@ -73,11 +72,11 @@ def _tidy_cell(cell: Cell, ident: str, points: Mapping[str, float]) -> Cell:
     return tidied
 
 
-def _tidy_grade_meta(meta: Mapping[str, Any], points: Mapping[str, float]) -> dict[str, Any]:
+def _tidy_grade_meta(meta: Mapping[str, object], points: Mapping[str, float]) -> dict[str, object]:
     """nbgrader's fields of a source cell; a check cell gets its card's points."""
     tidied = {**_NBGRADER, **{key: meta[key] for key in (*_NBGRADER, "grade_id") if key in meta}, "schema_version": 3}
     if tidied["grade"] or tidied["task"]:
-        exercise = tidied["grade_id"].removesuffix(CHECK_SUFFIX)
+        exercise = str(tidied["grade_id"]).removesuffix(CHECK_SUFFIX)
         tidied["points"] = points.get(exercise, meta.get("points", 0))
     return tidied
 

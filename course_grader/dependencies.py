@@ -12,10 +12,10 @@ import symtable
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import Any
+from typing import Unpack
 
 from course_grader.exercises import Card
-from course_grader.judge.grade_notebook import GradedNotebook, grade_notebook
+from course_grader.judge.grade_notebook import GradedNotebook, Options, grade_notebook
 from course_grader.notebooks import Notebook
 from course_grader.openings import written_out
 from course_grader.submission import READ, Submission
@@ -61,7 +61,7 @@ class _Cell:
 
 
 def grade_needed_cells(
-    whole: Submission, source: Notebook, cards: Sequence[Card], workers: WorkerPool, **more: Any
+    whole: Submission, source: Notebook, cards: Sequence[Card], workers: WorkerPool, **more: Unpack[Options]
 ) -> GradedNotebook:
     """`grade_notebook` on the needed cells; on all of them if it turns out that more were needed."""
     part = needed(whole, source)

@@ -6,8 +6,8 @@ Without one there are no links.
 
 import re
 from pathlib import Path
-from typing import Any
 
+from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from nbgrader.preprocessors import NbGraderPreprocessor
@@ -84,7 +84,7 @@ class Hosts(NbGraderPreprocessor):
 
     repository = Unicode("", help="owner/name on GitHub; nothing is added without one.").tag(config=True)
 
-    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+    def preprocess(self, nb: NotebookNode, resources: ResourcesDict) -> tuple[NotebookNode, ResourcesDict]:
         """The notebook with both cells, if the repository is known."""
         if self.repository:
             folder = resources["nbgrader"]["assignment"]

@@ -7,7 +7,6 @@ grading needs: each cell's type, id, text, nbgrader fields, tags and pictures, a
 import contextlib
 import gc
 from pathlib import Path
-from typing import Any
 
 from course_grader.notebooks import Cell, Notebook, salvaged
 from course_lib.messages import Trouble
@@ -60,7 +59,7 @@ def load(path: Path) -> Notebook:
     return notebook
 
 
-def read_hostile(data: bytes, name: str) -> dict[str, Any]:
+def read_hostile(data: bytes, name: str) -> dict[str, object]:
     """ "notebook", or the "problem" with it and its "way_out"."""
     _limit_memory(len(data))
     gc.disable()  # it would look through millions of values again and again
@@ -130,8 +129,8 @@ def _slim_cell(cell: Cell, room: list[int]) -> Cell:
     return made if cell["cell_type"] != "code" else {**made, "outputs": [], "execution_count": None}
 
 
-def _is_small(value: Any) -> bool:
-    return type(value) is str or abs(value) < 10**9  # false for not-a-number
+def _is_small(value: str | float) -> bool:
+    return isinstance(value, str) or abs(value) < 10**9  # false for not-a-number
 
 
 def _slim_pictures(attachments: object, room: list[int]) -> dict[str, dict[str, str]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, cast
 
 if TYPE_CHECKING:
-    from course_lib.cluster import Run
+    from course_lib.cluster import Adversary, Run
 
 VerdictKind = Literal["values", "cost", "protocol", "generality"]
 VERDICT_KINDS: tuple[VerdictKind, ...] = ("values", "cost", "protocol", "generality")
@@ -23,18 +23,39 @@ class Case:
 
     name: str  # in words, shown to the learner: "13B on 80 GB"
     args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    kwargs: Mapping[str, object] = field(default_factory=dict)
     per_rank: tuple[tuple[Any, ...], ...] | None = None  # arguments of each rank, after `args`
     ranks: int | None = None
     visible: bool = True
     kind: VerdictKind = "values"  # the question that this case is there for; a failure to run counts against it
     part: str = ""  # the share that a failure to run counts against; all of `kind` without one
     buffering: float = 0
-    adversary: Any = None  # an adversary of course_lib.cluster; None: the plain run
+    adversary: Adversary | None = None  # an adversary of course_lib.cluster; None: the plain run
     seconds: float = 10.0  # wall time that one run may take
     # the answer is called on other arguments first and then twice; `args` and `per_rank` hold (its own, others', …)
     twice: bool = False
     secret: Any = None  # what the oracle needs and the answer must not get
+
+
+class Meter(TypedDict, total=False):
+    """What a run moved: numbers by rank where it is a list. Empty without ranks."""
+
+    bytes_sent: list[int]
+    bytes_received: list[int]
+    messages_sent: list[int]
+    messages_received: list[int]
+    steps: list[int]
+    calls: list[int]
+    collectives: list[int]
+    pairs: list[tuple[int, int, int, int]]  # sender, receiver, bytes, messages
+    levels: dict[str, tuple[int, int]]
+    peak_bytes: list[int]
+    live_bytes: list[int]
+    peak_roles: list[dict[str, int]]
+    flops: list[int]
+    seconds: float
+    waits: list[tuple[int, tuple[int, ...], int, str, str]]  # rank, whom it waits for, number of the call, what, line
+    hazards: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +64,7 @@ class Outcome:
 
     state: State
     value: Any = None  # what the probe returned; for a cluster case the list of results by rank
-    meter: dict[str, Any] = field(default_factory=dict)  # plain numbers and lists; empty without ranks
+    meter: Meter = field(default_factory=Meter)
     error: str = ""  # one line in words, the learner's line first
     trace: str = ""  # the learner's part of the traceback
     output: str = ""  # what the answer printed, capped
@@ -53,13 +74,13 @@ class Outcome:
     @classmethod
     def of(cls, run: Run) -> Self:
         """The outcome of a run of the cluster."""
-        meter = {**run.meter.as_dict(), "seconds": run.seconds}
+        meter = cast(Meter, {**run.meter.as_dict(), "seconds": run.seconds})
         if run.waits:
             meter["waits"] = [(w.rank, w.waits_for, w.call, w.what, w.line) for w in run.waits]
         if run.hazards:
             meter["hazards"] = list(map(str, run.hazards))
         return cls(
-            state=run.state,
+            state=cast(State, run.state),
             value=list(run.results),
             meter=meter,
             error="" if run.error is None else str(run.error),
@@ -68,7 +89,7 @@ class Outcome:
             seconds=run.wall_seconds,
         )
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         """Field by field, without a copy of what is in them."""
         return {name: getattr(self, name) for name in self.__slots__}
 
@@ -84,9 +105,8 @@ class Verdict:
     mistake: str = ""  # name of the known mistake that this is, if it is one
     case: str = ""  # the case that decided, in words
     lead: str = ""  # what comes before the sentence of a mistake that is found later: a row of the case in words
-    where: tuple[
-        Any, ...
-    ] = ()  # the part of each row's or rank's result that was asked about, as a path; () is all of it
+    # the part of each row's or rank's result that was asked about, as a path; () is all of it
+    where: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,8 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+
+from traitlets.config import Config
 
 from course_grader import exercises
 from course_grader.bank.answer_bank import worked_cell
@@ -89,7 +90,7 @@ def _convert(root: Path, stage: Path, assignment: str, variant: Path | None) -> 
     generate(config, assignment, database=False)
 
 
-def generate(config: Any, assignment: str, *, database: bool) -> None:
+def generate(config: Config, assignment: str, *, database: bool) -> None:
     """Run nbgrader's generate_assignment as configured; ValueError with nbgrader's last message if it fails.
 
     Without `database` the gradebook is left alone: that step changes no byte of a notebook.

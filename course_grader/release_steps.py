@@ -4,10 +4,10 @@ is left.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode, from_dict
 from nbgrader.preprocessors import (
     CheckCellMetadata,
@@ -66,15 +66,15 @@ def points_of(chapter: str) -> dict[str, float]:
 
 
 def fill(
-    notebook: Notebook, chapter: str, variant: Mapping[str, object] | None = None, cards: Sequence[exercises.Card] = ()
+    notebook: Notebook, chapter: str, variant: exercises.Variant | None = None, cards: Sequence[exercises.Card] = ()
 ) -> Notebook:
     """The notebook with all placeholders in its Markdown and all parameters in its answer cells filled. ValueError
     names the cell of a placeholder without a value.
 
-    `variant` is a variant file's data: {"id": …, "exercises": {exercise: {parameter: value}}}; canonical without one.
+    `variant` is a variant file's data; canonical without one.
     `cards` replace the course's cards with the same ids.
     """
-    chosen = variant or {}
+    chosen: exercises.Variant = variant or {}
     changed = _variant_params(chosen)
     values = chapter_values(chapter, changed, cards)
     canonical = {card.id: card.params for card in (*exercises.cards(chapter), *cards)}
@@ -110,7 +110,7 @@ def _with_source(cell: Cell, source: str) -> Cell:
     return {**changed, "metadata": {**cell["metadata"], "nbgrader": own}}
 
 
-def _variant_params(variant: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _variant_params(variant: exercises.Variant) -> dict[str, exercises.Params]:
     """The complete parameters of each exercise that the variant changes."""
     given = variant.get("exercises", {})
     return {name: {**exercises.card(name).params, **values} for name, values in given.items()}
@@ -181,7 +181,7 @@ def _as_plain(nb: NotebookNode) -> Notebook:
 class Tidy(NbGraderPreprocessor):
     """First step: ids, metadata and points in their committed form, no outputs, nothing else in the folder."""
 
-    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+    def preprocess(self, nb: NotebookNode, resources: ResourcesDict) -> tuple[NotebookNode, ResourcesDict]:
         """The tidied notebook."""
         chapter = chapter_of(resources["nbgrader"]["assignment"])
         check_folder(Path(resources["metadata"]["path"]))
@@ -193,7 +193,7 @@ class FillPlaceholders(NbGraderPreprocessor):
 
     variant = Unicode("", help="A variant file (JSON); the canonical numbers without one.").tag(config=True)
 
-    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+    def preprocess(self, nb: NotebookNode, resources: ResourcesDict) -> tuple[NotebookNode, ResourcesDict]:
         """The notebook with readable prose, and the variant's name in its metadata."""
         chosen = json.loads(Path(self.variant).read_text(encoding="utf-8")) if self.variant else None
         return from_dict(fill(_as_plain(nb), chapter_of(resources["nbgrader"]["assignment"]), chosen)), resources
@@ -202,7 +202,7 @@ class FillPlaceholders(NbGraderPreprocessor):
 class CheckRelease(NbGraderPreprocessor):
     """Last step: check that nothing is left that a learner must not see."""
 
-    def preprocess(self, nb: NotebookNode, resources: object) -> tuple[NotebookNode, Any]:
+    def preprocess(self, nb: NotebookNode, resources: ResourcesDict) -> tuple[NotebookNode, ResourcesDict]:
         """The unchanged notebook, or an error that names the cell."""
         check_release(_as_plain(nb))
         return nb, resources

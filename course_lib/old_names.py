@@ -10,7 +10,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
 
 from course_lib.installation import called_here
 
@@ -114,8 +113,9 @@ class OldNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         spec.loader_state = module.__spec__
         return module
 
-    def exec_module(self, module: Any) -> None:
+    def exec_module(self, module: ModuleType) -> None:
         """Put back what the import system set: the module has run under its own name."""
+        assert module.__spec__
         module.__spec__ = module.__spec__.loader_state
 
 

@@ -8,7 +8,7 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from statistics import median, quantiles
-from typing import Any
+from typing import TypedDict
 
 import torch
 import torch.distributed as dist
@@ -26,6 +26,20 @@ _NO_LINE = (
     "larger ones (--largest)"
 )
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send")
+
+
+class Row(TypedDict):
+    """One kind at one size: bytes, seconds, and bytes/s."""
+
+    kind: str
+    nbytes: int
+    median: float
+    q1: float
+    q3: float
+    repeats: int
+    seconds: list[float]
+    bus: float
+    algorithm: float
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -64,13 +78,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         leave()
 
 
-def run(given: argparse.Namespace, place: Place) -> dict[str, Any]:
+def run(given: argparse.Namespace, place: Place) -> dict[str, dict[str, float] | None]:
     """Every kind at every size; rank 0 prints a line for each and writes the evidence."""
     kinds = [word for word in given.kinds.split(",") if word]
     if odd := [word for word in kinds if word not in KINDS]:
         raise Trouble(f"There is no collective {odd[0]!r} here.", f"choose from {', '.join(KINDS)}")
     largest = given.largest or (1e9 if place.device.type == "cuda" else 64e6)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for kind in kinds:
         if kind == "send" and place.ranks < 2:
             continue
@@ -125,7 +139,7 @@ def sizes(smallest: float, largest: float, ranks: int) -> list[int]:
     return [*found, last] if found and last > 1.5 * found[-1] else found
 
 
-def call(kind: str, nbytes: int, place: Place, group: Any = None) -> Callable[[], object]:
+def call(kind: str, nbytes: int, place: Place, group: dist.ProcessGroup | None = None) -> Callable[[], object]:
     """One call of `kind` over `nbytes` in all, among the ranks of a group (None: all)."""
     whole = torch.zeros(nbytes // 4, device=place.device)
     part = torch.zeros(nbytes // 4 // dist.get_world_size(group), device=place.device)
@@ -139,7 +153,7 @@ def call(kind: str, nbytes: int, place: Place, group: Any = None) -> Callable[[]
     }[kind]
 
 
-def _round(mine: Tensor, theirs: Tensor, group: Any) -> None:
+def _round(mine: Tensor, theirs: Tensor, group: dist.ProcessGroup | None) -> None:
     """Everybody sends to the next rank and receives from the one before, as one batch."""
     ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
     me = dist.get_rank(group)
@@ -151,7 +165,7 @@ def _round(mine: Tensor, theirs: Tensor, group: Any) -> None:
         work.wait()
 
 
-def measure(kind: str, nbytes: int, place: Place, budget: float) -> dict[str, Any]:
+def measure(kind: str, nbytes: int, place: Place, budget: float) -> Row:
     """One size: warmed up, then repeated as often as rank 0 has time for."""
     work = call(kind, nbytes, place)
     for _ in range(3):
@@ -178,7 +192,7 @@ def measure(kind: str, nbytes: int, place: Place, budget: float) -> dict[str, An
     }
 
 
-def fit(rows: Sequence[dict[str, Any]]) -> dict[str, float] | None:
+def fit(rows: Sequence[Row]) -> dict[str, float] | None:
     """The line through a kind's medians: α in s, bytes/s of the message and on the bus. None where there is none.
 
     Where ranks wait for a core rather than for the wire, larger messages need not be slower: the rows are still true.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -60,7 +59,7 @@ class Context:
 
     rank: int
     ranks: int
-    group: Any = None
+    group: dist.ProcessGroup | None = None
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, kind: str = "flash", dropout: float = 0.0) -> Tensor:
         """Causal attention of this rank's queries (B, A, S / cp, D) to all ranks' keys; k and v (B, K, S / cp, D)."""
@@ -101,7 +100,7 @@ class Context:
 
 class _Gathered(Function):
     @staticmethod
-    def forward(ctx: Any, q: Tensor, kv: Tensor, context: Context) -> Tensor:
+    def forward(ctx, q: Tensor, kv: Tensor, context: Context) -> Tensor:
         k, v = _for_all_heads(context.gather(kv), q.shape[1])
         kernel, _ = kernels(q)
         found: dict[int, list[tuple[Tensor, Tensor]]] = {}
@@ -115,7 +114,7 @@ class _Gathered(Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    def backward(ctx, grad: Tensor) -> tuple[Tensor | None, ...]:
         (q, kv, out, log_sum), context = ctx.saved_tensors, ctx.context
         k, v = _for_all_heads(context.gather(kv), q.shape[1])
         _, kernel = kernels(q)
@@ -137,7 +136,8 @@ def _for_all_heads(kv: Tensor, heads: int) -> Tensor:
 
 
 Forward = Callable[..., tuple[Tensor, Tensor]]
-Backward = Callable[..., tuple[Tensor, Tensor, Tensor]]
+Grads = tuple[Tensor, Tensor, Tensor]  # of queries, keys and values
+Backward = Callable[..., Grads]
 
 
 def kernels(q: Tensor) -> tuple[Forward, Backward]:
@@ -153,7 +153,7 @@ def _cpu(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[Tensor, Tensor]
     return out, log_sum
 
 
-def _cpu_backward(grad: Tensor, q: Tensor, out: Tensor, log_sum: Tensor, k: Tensor, v: Tensor, causal: bool) -> Any:
+def _cpu_backward(grad: Tensor, q: Tensor, out: Tensor, log_sum: Tensor, k: Tensor, v: Tensor, causal: bool) -> Grads:
     return aten._scaled_dot_product_flash_attention_for_cpu_backward(grad, q, k, v, out, log_sum, 0.0, causal)
 
 
@@ -163,14 +163,14 @@ def _gpu(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[Tensor, Tensor]
     return out[..., :width], log_sum
 
 
-def _gpu_backward(grad: Tensor, q: Tensor, out: Tensor, log_sum: Tensor, k: Tensor, v: Tensor, causal: bool) -> Any:
+def _gpu_backward(grad: Tensor, q: Tensor, out: Tensor, log_sum: Tensor, k: Tensor, v: Tensor, causal: bool) -> Grads:
     width, length, keys = q.shape[-1], q.shape[2], k.shape[2]
     grad, q, out, k, v = _in_whole_rows(grad, q, out, k, v)
     none = torch.empty(0, dtype=torch.uint64, device=q.device)  # dropout's seed and offset: there is no dropout
-    grads = aten._scaled_dot_product_flash_attention_backward(
+    to_q, to_k, to_v = aten._scaled_dot_product_flash_attention_backward(
         grad, q, k, v, out, log_sum.contiguous(), None, None, length, keys, 0.0, causal, none, none, scale=width**-0.5
     )
-    return tuple(each[..., :width] for each in grads)
+    return to_q[..., :width], to_k[..., :width], to_v[..., :width]
 
 
 def _in_whole_rows(*tensors: Tensor) -> list[Tensor]:
@@ -181,7 +181,7 @@ def _plain(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[Tensor, Tenso
     return attend(q, k, v, _seen(q, k) if causal else None)
 
 
-def _plain_backward(grad: Tensor, q: Tensor, out: Tensor, log_sum: Tensor, k: Tensor, v: Tensor, causal: bool) -> Any:
+def _plain_backward(grad: Tensor, q: Tensor, out: Tensor, log_sum: Tensor, k: Tensor, v: Tensor, causal: bool) -> Grads:
     return attend_backward(q, k, v, log_sum, grad, (grad * out).sum(-1), _seen(q, k) if causal else None)
 
 

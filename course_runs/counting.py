@@ -5,10 +5,12 @@ sees it with its tensors. What is counted is what a ring would send of it, so th
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.distributed as dist
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_runs.ring_bytes import ring_sent
@@ -58,13 +60,15 @@ class Wire(TorchDispatchMode):
         """Bytes sent in all."""
         return sum(self.sent.values())
 
-    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+    ) -> object:
         namespace, name = func.namespace, func.__name__.split(".")[0]
         if namespace in ("c10d", "_c10d_functional", "c10d_functional"):
             self._count(name, args, kwargs or {})
         return func(*args, **(kwargs or {}))
 
-    def _count(self, name: str, args: Any, kwargs: Any) -> None:
+    def _count(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         kind = _KINDS.get(name)
         if kind is None:
             if name not in _OTHERS:
@@ -84,7 +88,7 @@ def _tensors(value: object) -> list[torch.Tensor]:
     return []
 
 
-def _whole_bytes(kind: str, name: str, args: Any, ranks: int) -> float:
+def _whole_bytes(kind: str, name: str, args: Sequence[object], ranks: int) -> float:
     """Bytes of the whole tensor of a call. c10d's operators take outputs first, the functional ones the input only."""
     parts = [_tensors(arg) for arg in args]
     first = sum(t.nbytes for t in parts[0]) if parts else 0
@@ -94,7 +98,7 @@ def _whole_bytes(kind: str, name: str, args: Any, ranks: int) -> float:
     return max(first, second)
 
 
-def _group_ranks(arguments: list[Any]) -> int:
+def _group_ranks(arguments: list[object]) -> int:
     """How many ranks a call's group has, from the group or the name of it among its arguments."""
     for each in arguments:
         if isinstance(each, str):

@@ -4,11 +4,11 @@ that stamped its times."""
 import re
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from course_lib.estimate.facts import device
 from course_lib.messages import count_text
 from course_runs.evidence import Evidence
+from course_runs.evidence_fields import Environment, Raw
 from course_runs.gate import Gate
 from course_runs.gpus import gpu
 from course_runs.preflight import fact_name
@@ -44,7 +44,7 @@ def device_gates(content: Evidence) -> Iterator[Gate]:
         yield from _numbers(seen)
 
 
-def _build(seen: dict[str, Any]) -> str:
+def _build(seen: Environment) -> str:
     """What contradicts the build of torch, in words: one for CPUs on a GPU, or one for another CUDA than the file
     names."""
     suffix = seen["torch"].partition("+")[2]
@@ -56,7 +56,7 @@ def _build(seen: dict[str, Any]) -> str:
     return ""
 
 
-def _numbers(seen: dict[str, Any]) -> Iterator[Gate]:
+def _numbers(seen: Environment) -> Iterator[Gate]:
     """Memory, capability, driver and multiprocessors against the name, where the facts have the device."""
     name = fact_name(seen["device"])
     if name is None:
@@ -86,7 +86,7 @@ def clock_gates(content: Evidence) -> Iterator[Gate]:
         yield Gate("times are those of a GPU's clock", not odd, f"{len(times) - len(odd)} of {len(times)}")
 
 
-def stamped(raw: dict[str, Any]) -> Iterator[float]:
+def stamped(raw: Raw) -> Iterator[float]:
     """The times in the raw numbers that a GPU stamps itself."""
     for row in raw.get("steps", ()):
         yield row["seconds"]

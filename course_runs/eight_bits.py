@@ -8,8 +8,6 @@ a sharding rule, so that padding, which `torch._scaled_mm` needs, is done to eac
 ranks. Embedding, norms, attention scores and the head keep their dtype.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
@@ -62,12 +60,12 @@ class _Product(Function):
     """x @ weight.T, keeping both as they are: they are rounded again in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+    def forward(ctx, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
         return product(x.flatten(0, -2), weight.t(), IN, IN).unflatten(0, x.shape[:-1])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         rows, inputs = grad.flatten(0, -2), x.flatten(0, -2)
         to_x = product(rows, weight, BACK, IN).unflatten(0, x.shape[:-1])
@@ -90,7 +88,9 @@ def _(a: Tensor, b: Tensor, kind_a: torch.dtype, kind_b: torch.dtype) -> Tensor:
 
 
 @register_sharding(torch.ops.course.product8.default)
-def _(a: object, b: object, kind_a: torch.dtype, kind_b: torch.dtype) -> list[tuple[list[Placement], list[Any]]]:
+def _(
+    a: object, b: object, kind_a: torch.dtype, kind_b: torch.dtype
+) -> list[tuple[list[Placement], list[Placement | None]]]:
     """Where a, b and their product may lie, on one axis of a mesh."""
     return [
         ([out], [left, right, None, None])

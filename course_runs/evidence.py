@@ -150,7 +150,7 @@ def found(kind: str | None = None) -> Iterator[tuple[str, Path, Evidence]]:
 # ------------------------------------------------------------------------------------------------ the environment
 
 
-def environment() -> dict[str, Any]:
+def environment() -> dict[str, object]:
     """The machine and the software of this process, as far as a reader needs them to judge a number."""
     import torch
 

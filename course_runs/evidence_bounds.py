@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from statistics import median
-from typing import Any
 
 from course_lib.estimate.facts import device
 from course_lib.estimate.facts.hardware import Device
 from course_runs import sizes
 from course_runs.device_bounds import clock_gates, device_gates, on_gpu
 from course_runs.evidence import Evidence
+from course_runs.evidence_fields import Rates, Raw, TrainSetup
 from course_runs.gate import APART, ERROR, Gate
 from course_runs.gpus import fastest_core, gpu
 from course_runs.link_bounds import links
@@ -24,7 +24,6 @@ from course_runs.preflight import fact_name
 from course_runs.recomputed import date_gates
 from course_runs.server_bounds import calls_of_a_step, server_gates
 
-MEASURED = "the model's own matmul on this machine, measured: no data sheet for it"  # where such a peak is from
 CLOCK = float(fastest_core())  # Hz
 CPU_FLOPS = {
     "float32": 64,
@@ -107,14 +106,15 @@ def _clock(content: Evidence) -> Iterator[Gate]:
         )
 
 
-def _seconds(raw: dict[str, Any]) -> Iterator[float]:
+def _seconds(raw: Raw) -> Iterator[float]:
     """Every time in the raw numbers that passed one after the other."""
     for row in raw.get("steps", ()):
         yield row["seconds"]
-    for row in raw.get("rows", ()) if isinstance(raw.get("rows"), list) else ():
-        if isinstance(row, dict) and isinstance(row.get("seconds"), list):
-            times = row["seconds"]
-            yield sum(times) + max(row.get("repeats", 0) - len(times), 0) * min(times, default=0.0)
+    rows = raw.get("rows")
+    for each in rows if isinstance(rows, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("seconds"), list):
+            times = each["seconds"]
+            yield sum(times) + max(each.get("repeats", 0) - len(times), 0) * min(times, default=0.0)
 
 
 def _train(content: Evidence, limits: Limits) -> Iterator[Gate]:
@@ -145,7 +145,7 @@ def _train(content: Evidence, limits: Limits) -> Iterator[Gate]:
         held = measured["memory_bytes"]
         yield Gate("held within the memory", held <= memory, f"{held / 1e9:,.2f} of {memory / 1e9:,.1f} GB")
     yield from _peak(content, setup["dtype"], measured["peak_flops"], limits)
-    known = setup.get("rates") or {}
+    known = setup.get("rates")
     if known:
         yield from _rates(known, limits, setup, here)
     told = content["predicted"].get("step_seconds")
@@ -174,7 +174,7 @@ def _peak(content: Evidence, dtype: str, said: float | None, limits: Limits) -> 
         )
 
 
-def _rates(known: dict[str, Any], limits: Limits, setup: dict[str, Any], here: int) -> Iterator[Gate]:
+def _rates(known: Rates, limits: Limits, setup: TrainSetup, here: int) -> Iterator[Gate]:
     most = limits.flops[setup["dtype"]] / here
     yield Gate(
         "rates within the device",
@@ -188,7 +188,7 @@ def _rates(known: dict[str, Any], limits: Limits, setup: dict[str, Any], here: i
     )
 
 
-def _step_flops(setup: dict[str, Any]) -> float:
+def _step_flops(setup: TrainSetup) -> float:
     """FLOP of a step, from the size's own shape and the batch."""
     from course_runs import predict  # loads torch, which cards do without
 

@@ -2,16 +2,18 @@
 not to be built on."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from statistics import fmean, median
 
 from course_lib.cluster.intervals import exposed
 from course_lib.messages import count_text
-from course_runs import recomputed
+from course_runs import recomputed, sizes
 from course_runs.evidence import Evidence
-from course_runs.evidence_bounds import MEASURED, Gate, physics, sheet_of
+from course_runs.evidence_bounds import physics, sheet_of
+from course_runs.gate import MEASURED, Gate
 from course_runs.serving.load import Seen, summary
 
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # of contents that no run wrote
 CLOSE = 1e-6  # relative: what is computed again from raw numbers must be what the file says
 SPREAD = 3.0  # slowest tenth over fastest tenth of the timed steps
 FIT = 2.5  # a measured size over the line through all sizes, or the other way round
@@ -20,9 +22,13 @@ BUSIER = 2.0  # a processor's measured peak may be this far below what it can do
 
 
 def gates(content: Evidence) -> list[Gate]:
-    """All gates of an evidence file's kind, in order, and then the bounds of physics on it."""
-    own = _OF[content["kind"]](content) if content["kind"] in _OF else ()
-    return [*own, *physics(content)]
+    """All gates of an evidence file's kind, in order, and then the bounds of physics on it; one that fails where the
+    file does not hold what they read."""
+    try:
+        own = _OF[content["kind"]](content) if content["kind"] in _OF else ()
+        return [*own, *physics(content)]
+    except UNREADABLE as error:
+        return [Gate("the file holds what a run writes", False, f"{type(error).__name__}: {error}")]
 
 
 def verdict(content: Evidence) -> str:
@@ -71,6 +77,7 @@ def _train(content: Evidence) -> Iterator[Gate]:
             "loss falls",
             losses[-1] < losses[0],
             f"{losses[0]:.3f} to {losses[-1]:.3f} in {count_text(len(losses), 'step')}",
+            noise=True,  # too high a learning rate is no forgery
         )
     state = sum(content["predicted"].get("memory", {}).get(part, 0.0) for part in ("weights", "gradients", "optimizer"))
     if measured["memory_bytes"]:
@@ -126,6 +133,13 @@ def _parity(content: Evidence) -> Iterator[Gate]:
             follows and off <= row["allowed"],
             f"off by {off:.1e}; rounding explains {row['allowed']:.1e}",
         )
+    if content["setup"]["size"] in sizes.SIZES:
+        from course_runs.parity import allowed  # loads torch, which cards do without
+
+        fed = sizes.size(content["setup"]["size"])
+        due = [allowed(len(row["losses"]), fed.batch * fed.seq_len) for row in rows]
+        follow = all(_close(row["allowed"], mine) for row, mine in zip(rows, due, strict=True))
+        yield Gate("what rounding explains follows from the steps", follow, f"{max(due):.1e} at most")
 
 
 def _data(content: Evidence) -> Iterator[Gate]:
@@ -137,7 +151,8 @@ def _data(content: Evidence) -> Iterator[Gate]:
         f"{count_text(len(read), 'sample')} by {content['setup']['before']} and then {content['setup']['after']} ranks",
     )
     apart = max(abs(row["loss"] - alone) for row, alone in zip(raw["rows"], raw["losses_alone"], strict=True))
-    yield Gate("losses are those of one process", apart <= CLOSE, f"{apart:.1e} apart")
+    follows = math.isclose(apart, measured["largest_difference"], abs_tol=1e-12)
+    yield Gate("losses are those of one process", apart <= CLOSE and follows, f"{apart:.1e} apart")
     for name in ("with", "without"):
         mean = fmean(raw[f"waits_{name}"])
         yield Gate(f"waits {name} a buffer follow", _close(mean, measured[f"wait_{name}"]), f"{1e3 * mean:.3g} ms")
@@ -238,11 +253,81 @@ def _serving(content: Evidence) -> Iterator[Gate]:
         ]
         follows = all(_close(mine, theirs) or math.isnan(mine) and math.isnan(theirs) for mine, theirs in pairs)
         yield Gate(f"{name}: percentiles follow from raw times", follows, f"TTFT p50 {1e3 * again.ttft[50]:.1f} ms")
+        whole = [(again.requests, found["requests"])]
+        whole += [(getattr(again, key), found[key]) for key in ("tokens_per_s", "in_system")]
+        follows = all(_close(mine, theirs) or math.isnan(mine) and math.isnan(theirs) for mine, theirs in whole)
+        yield Gate(f"{name}: tokens/s follow from raw times", follows, f"{again.tokens_per_s:.1f} tokens/s")
         early = [each for each in row["requests"] if each["times"] and each["times"][0] < each["arrival"]]
         yield Gate(f"{name}: no token came before its request", not early, f"{len(early)} did")
     outcomes = sum(measured["outcomes"].values())
     yield Gate(
         "each request has one outcome", outcomes == measured["received"], f"{outcomes} of {measured['received']}"
+    )
+    answered, said = (sum(row["answered"] for row in measured["rows"]), measured["outcomes"].get("answered", 0))
+    yield Gate("answers were received", answered <= said, f"{answered} of {said}")
+
+
+def _failure(content: Evidence) -> Iterator[Gate]:
+    rows, measured = content["raw"]["rows"], content["measured"]
+    right = sum(row["done"] == row["kind"] for row in rows)
+    yield _counted(right, len(rows), measured)
+    ended = [row["done"] for row in rows if row["done"] in ("killed", "hung") and row["code"] == 0]
+    yield Gate("a rank that is lost ends the run with an error", not ended, ", ".join(ended) or "none ended well")
+
+
+def _survival(content: Evidence) -> Iterator[Gate]:
+    raw, measured, setup = content["raw"], content["measured"], content["setup"]
+    rows, runs = raw["rows"], [raw[name] for name in ("calm", "harmed", "resized") if name in raw]
+    right = [
+        row["found"] == row["kind"]
+        and (row["blamed"] == [row["rank"]] or row["kind"] == "flipped" and not row["blamed"])
+        for row in rows
+    ]
+    follow = right == [row["ok"] for row in rows]
+    yield Gate("verdicts follow from what was found", follow, f"{sum(right)} of {count_text(len(rows), 'harm')}")
+    yield _counted(sum(right), len(setup["harm"]), measured)
+    once = all(run["once"] for run in runs)
+    yield Gate("every sample once, as the runs say", once == measured["once"], "yes" if once else "no")
+    same = raw["harmed"]["weights"] == raw["calm"]["weights"] != ""
+    yield Gate("the weights are compared as they are", same == measured["same"], str(same).lower())
+    if same:
+        alike = raw["harmed"]["losses"] == raw["calm"]["losses"]
+        yield Gate("equal weights have equal losses", alike, f"last {raw['calm']['losses'][-1]:.4f}")
+
+
+def _posttraining(content: Evidence) -> Iterator[Gate]:
+    rows, measured, setup = content["raw"]["rows"], content["measured"], content["setup"]
+    yield Gate(
+        "every step was taken", len(rows) == setup["steps"], f"{len(rows)} of {count_text(setup['steps'], 'step')}"
+    )
+    answers = setup["questions"] * setup["group"]
+    whole = all(0 <= row["reward"] <= 1 and abs(row["reward"] * answers % 1 - 0.5) > 0.49 for row in rows)
+    yield Gate("rewards are shares of the answers", whole, f"{answers} answers a step, each right or wrong")
+    tenth = max(len(rows) // 10, 1)
+    said = {
+        "first_reward": fmean(row["reward"] for row in rows[:tenth]),
+        "last_reward": fmean(row["reward"] for row in rows[-tenth:]),
+        "writing_share": sum(row["writing"] for row in rows) / sum(row["writing"] + row["training"] for row in rows),
+    }
+    wrong = [name for name, value in said.items() if not _close(value, measured[name])]
+    yield Gate("rewards and times follow from the steps", not wrong, ", ".join(wrong) or f"{len(said)} numbers")
+    due = setup["steps"] * answers
+    yield Gate("answers follow from the plan", content["predicted"]["answers"] == due, f"{due:,}")
+
+
+def _doctor(content: Evidence) -> Iterator[Gate]:
+    failed = [line["what"] for line in content["raw"]["lines"] if line["state"] == "fail"]
+    yield Gate(
+        "the verdict follows from the lines", content["measured"]["ok"] == (not failed), ", ".join(failed) or "ok"
+    )
+
+
+def _counted(right: int, of: int, measured: Mapping[str, int]) -> Gate:
+    """Whether a drill counts the diagnoses that its rows show."""
+    return Gate(
+        "diagnoses are counted",
+        (right, of) == (measured["found"], measured["of"]),
+        f"{right} of {of} name what was done",
     )
 
 
@@ -254,6 +339,10 @@ _OF: dict[str, Callable[[Evidence], Iterator[Gate]]] = {
     "data": _data,
     "diloco": _diloco,
     "serving": _serving,
+    "failure": _failure,
+    "survival": _survival,
+    "posttraining": _posttraining,
+    "doctor": _doctor,
 }
 
 

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from course_runs import evidence, torchrun
-from course_runs.failure_drill_worker import KINDS
+from course_runs.failure_drill_worker import KINDS, Note
 
 STRAGGLER = 3.0  # times the median of the other ranks' own work
 
@@ -27,7 +26,7 @@ class Diagnosis:
     words: str
 
 
-def diagnose(notes: Sequence[dict[str, Any]], ended: torchrun.Ended) -> Diagnosis:
+def diagnose(notes: Sequence[Note], ended: torchrun.Ended) -> Diagnosis:
     """What the ranks' last notes and the way the processes ended say together."""
     said = " ".join([*ended.lines, *(note.get("error", "") for note in notes)])
     for note in notes:
@@ -85,7 +84,7 @@ def _killed(lines: Sequence[str]) -> set[int]:
     return {int(match[1]) for match in found if match}
 
 
-def _straggler(notes: Sequence[dict[str, Any]]) -> tuple[int, float] | None:
+def _straggler(notes: Sequence[Note]) -> tuple[int, float] | None:
     """The rank whose own work takes far longer than that of the others."""
     means = {note["rank"]: median(note["work"][1:]) for note in notes if len(note["work"]) > 2}
     if len(means) < 2:
@@ -96,7 +95,7 @@ def _straggler(notes: Sequence[dict[str, Any]]) -> tuple[int, float] | None:
     return (slowest, ratio) if ratio >= STRAGGLER and means[slowest] - others > 0.02 else None
 
 
-def _odd_one(notes: Sequence[dict[str, Any]]) -> int | None:
+def _odd_one(notes: Sequence[Note]) -> int | None:
     for note in notes:
         if "ALLGATHER" in note.get("error", "").upper().split("RANK", 1)[-1][:200]:
             return note["rank"]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import torch
 import torch.distributed as dist
@@ -29,16 +29,28 @@ START = 120.0
 SLOW = 0.15  # s that the straggler takes longer in each step
 
 
+class Note(TypedDict, total=False):
+    """What a rank writes down."""
+
+    rank: int
+    pid: int
+    work: list[float]  # seconds of its own work in each step
+    error: str
+    doing: str
+    step: int
+    since: float
+
+
 class Notes:
     """One rank's last word: what it does, in which step, since when, and how long its own work takes."""
 
     def __init__(self, folder: Path, rank: int) -> None:
         self.path = folder / f"rank-{rank}.json"
-        self.content: dict[str, Any] = {"rank": rank, "pid": os.getpid(), "work": [], "error": ""}
+        self.content: Note = {"rank": rank, "pid": os.getpid(), "work": [], "error": ""}
 
-    def say(self, doing: str, step: int, **more: object) -> None:
+    def say(self, doing: str, step: int, error: str = "") -> None:
         """Write it down, whole or not at all."""
-        self.content |= {"doing": doing, "step": step, "since": time.time(), **more}
+        self.content |= {"doing": doing, "step": step, "since": time.time(), "error": error}
         part = self.path.with_suffix(".part")
         part.write_text(json.dumps(self.content), encoding="utf-8")
         part.replace(self.path)

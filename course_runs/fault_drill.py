@@ -32,6 +32,7 @@ from course_runs.fault_drill_worker import BATCH, KINDS, SAMPLES
 from course_runs.process_group import choose
 
 LIMIT = 400.0  # s for each training
+Record = dict[str, Any]  # a line of a rank's log, from JSON
 # Agents share one store with all starts otherwise, and gloo finds the addresses of ranks that died.
 _OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 _ELASTIC = ("--max-restarts", "20", "--monitor-interval", "0.3")
@@ -72,7 +73,7 @@ class Trajectory:
 # --- reading the logs -----------------------------------------------------------------------------
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
+def read(folder: Path) -> list[Record]:
     """All ranks' records in order of time; a line that a kill cut off is left out."""
     records = []
     for path in sorted(folder.glob("log-*.jsonl")):
@@ -82,10 +83,10 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return sorted(records, key=lambda each: each["when"])
 
 
-def trajectory(records: Sequence[dict[str, Any]], steps: int) -> Trajectory:
+def trajectory(records: Sequence[Record], steps: int) -> Trajectory:
     """The last computation of every step, and whether the samples are those of one run without interruption."""
     ranks: dict[int, int] = {each["launch"]: each["ranks"] for each in records if each["what"] == "start"}
-    done: dict[tuple[int, int], dict[int, dict[str, Any]]] = {}
+    done: dict[tuple[int, int], dict[int, Record]] = {}
     for each in records:
         if each["what"] == "step":
             done.setdefault((each["step"], each["launch"]), {})[each["rank"]] = each
@@ -104,7 +105,7 @@ def trajectory(records: Sequence[dict[str, Any]], steps: int) -> Trajectory:
     return Trajectory(launches, steps, computed - len({at for at, _ in done}), once, tuple(losses), weights)
 
 
-def noticed(records: Sequence[dict[str, Any]], lines: Sequence[str]) -> list[Noticed]:
+def noticed(records: Sequence[Record], lines: Sequence[str]) -> list[Noticed]:
     """Each harm with what the logs of the others, and torchrun's own lines, say about it."""
     found = []
     killed = {int(match[1]) for match in (re.search(r"exitcode: -9\).*?pid: (\d+)", line) for line in lines) if match}
@@ -136,7 +137,7 @@ def noticed(records: Sequence[dict[str, Any]], lines: Sequence[str]) -> list[Not
 # --- starting -------------------------------------------------------------------------------------
 
 
-def one_agent(folder: Path, ranks: int, words: Sequence[str], harm: Sequence[dict[str, Any]] = ()) -> torchrun.Ended:
+def one_agent(folder: Path, ranks: int, words: Sequence[str], harm: Sequence[dict[str, object]] = ()) -> torchrun.Ended:
     """Train under one elastic agent with so many ranks, and with the harm that is planned."""
     folder.mkdir(parents=True)
     (folder / "harm.json").write_text(json.dumps(list(harm)), encoding="utf-8")
@@ -187,9 +188,7 @@ def resized(folder: Path, nodes: int, words: Sequence[str], shrink_at: int, grow
     return ended
 
 
-def _wait_for(
-    folder: Path, threads: Sequence[threading.Thread], wanted: Callable[[dict[str, Any]], bool]
-) -> dict[str, Any] | None:
+def _wait_for(folder: Path, threads: Sequence[threading.Thread], wanted: Callable[[Record], bool]) -> Record | None:
     """The first record that is wanted; None if all nodes ended before."""
     while True:
         alive = any(thread.is_alive() for thread in threads)
@@ -201,7 +200,7 @@ def _wait_for(
         time.sleep(0.1)
 
 
-def _kill_node(records: Sequence[dict[str, Any]], launch: int) -> None:
+def _kill_node(records: Sequence[Record], launch: int) -> None:
     """End the last rank of a start and the agent above it, as a node's power supply does."""
     ranks = [each for each in records if each["what"] == "start" and each["launch"] == launch]
     last = max(ranks, key=lambda each: each["rank"])
@@ -279,7 +278,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         records = read(whole / "harmed")
         harmed, rows = trajectory(records, given.steps), noticed(records, ended.lines)
         right = calm_end.ok and _report(rows, harmed, calm, len(harm), ended)
-        results: dict[str, Any] = {"calm": asdict(calm), "harmed": asdict(harmed)}
+        results: dict[str, Record] = {"calm": asdict(calm), "harmed": asdict(harmed)}
         if not given.no_resize and given.nproc > 1:
             slow_words = [*words, "--pace", "0.25"]  # so that a node can come and go between two steps
             resized(whole / "resized", given.nproc, slow_words, given.steps // 4, given.steps // 2)
@@ -325,7 +324,7 @@ def _report_resized(found: Trajectory, calm: Trajectory, nproc: int) -> bool:
     return found.once and close and min(found.launches) < nproc and found.launches[-1] == nproc and found.weights != ""
 
 
-def _write(given: argparse.Namespace, rows: Sequence[Noticed], results: dict[str, Any], planned: int) -> None:
+def _write(given: argparse.Namespace, rows: Sequence[Noticed], results: dict[str, Record], planned: int) -> None:
     content = evidence.evidence(
         "survival",
         setup={

@@ -13,9 +13,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -254,10 +254,14 @@ def _launch(folder: Path) -> int:
             number += 1
 
 
-def _same_for_all(place: Place, make: Any) -> Any:
+Made = TypeVar("Made")
+
+
+def _same_for_all(place: Place, make: Callable[[], Made]) -> Made:
     """What rank 0 makes, on all ranks."""
     made = [make() if place.first else None]
     dist.broadcast_object_list(made, device=place.device)
+    assert made[0] is not None
     return made[0]
 
 

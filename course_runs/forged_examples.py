@@ -1,8 +1,7 @@
 """A sound file of a run told otherwise: what a check of evidence must notice, or cannot."""
 
-from typing import Any
-
 from course_runs.evidence import Evidence
+from course_runs.evidence_fields import Measured, StepRow
 
 
 def times(content: Evidence, share: float, everywhere: bool = False) -> Evidence:
@@ -19,14 +18,14 @@ def times(content: Evidence, share: float, everywhere: bool = False) -> Evidence
     return copy
 
 
-def _step(row: dict[str, Any], share: float) -> dict[str, Any]:
+def _step(row: StepRow, share: float) -> dict[str, object]:
     parts = {name: seconds * share for name, seconds in row.get("parts", {}).items()}
     return {**row, "seconds": row["seconds"] * share, "parts": parts}
 
 
-def _explained(measured: dict[str, Any], before: float) -> None:
+def _explained(measured: Measured, before: float) -> None:
     """The gap's largest term in seconds takes the difference, so that the terms still add up."""
-    gap = measured["gap"] = [dict(term) for term in measured.get("gap", ())]
+    gap = measured["gap"] = [term.copy() for term in measured.get("gap", ())]
     terms = [term for term in gap if term["of"] == "seconds"]
     if terms:
         max(terms, key=lambda term: abs(term["seconds"]))["seconds"] += measured["step_seconds"] - before

@@ -7,9 +7,12 @@ tensor parallel: neighbors by rank, on the fastest wire.
 
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_lib.messages import Trouble, count_text
+
+if TYPE_CHECKING:
+    from course_lib.model.transformer import Config
 
 AXES = ("pp", "ddp", "fsdp", "cp", "tp")  # outermost first
 SCHEDULES = ("gpipe", "1f1b", "interleaved")
@@ -92,7 +95,7 @@ class RunLayout:
         parts += ["sp"] if self.sp else []
         return ",".join(parts) or "single"
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """Plain data, for an evidence file."""
         return {**asdict(self), "ranks": self.ranks, "name": self.name}
 
@@ -163,7 +166,7 @@ def _blocks(layout: RunLayout) -> int:
     return 2 * layout.cp if layout.cp > 1 else 1
 
 
-def check(layout: RunLayout, config: Any, batch: int) -> None:
+def check(layout: RunLayout, config: "Config", batch: int) -> None:
     """Trouble where a model or a batch cannot be divided as the layout asks, with what would divide it."""
     for what, number, axis, ways in (
         ("heads", config.heads, "tp", layout.tp),
@@ -174,7 +177,7 @@ def check(layout: RunLayout, config: Any, batch: int) -> None:
         ("tokens of a rank", config.seq_len // layout.cp, "tp, with sp", layout.tp if layout.sp else 1),
         ("sequences of a step", batch, "data-parallel ranks × micro-batches", layout.data * layout.micro_batches),
     ):
-        if number % ways:
+        if number and number % ways:
             fits = [n for n in range(1, min(number, 64) + 1) if number % n == 0]
             raise Trouble(
                 f"{number} {what} cannot be shared by {ways} ({axis}).",
@@ -193,7 +196,7 @@ def check(layout: RunLayout, config: Any, batch: int) -> None:
         )
 
 
-def check_compiled(layout: RunLayout, config: Any) -> None:
+def check_compiled(layout: RunLayout, config: "Config") -> None:
     """Trouble where `torch.compile` cannot compile a layout's blocks: to compute attention again it saves the mesh of
     split matrices (2.13)."""
     if layout.tp > 1 and config.checkpointing == "selective":

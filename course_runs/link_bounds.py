@@ -9,12 +9,12 @@ claimed.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median, quantiles
-from typing import Any
 
 from course_lib.estimate.facts import devices
 from course_lib.estimate.roofline import fit_alpha_beta
 from course_lib.messages import count_text
 from course_runs.evidence import Evidence
+from course_runs.evidence_fields import Sweep, SweepRow
 from course_runs.gate import APART, ERROR, Gate
 from course_runs.gpus import gpu, quickest_seconds
 from course_runs.ring_bytes import ring_sent
@@ -24,8 +24,6 @@ DIP = 3.0  # times that a GPU may need for a message of what it needs for a larg
 QUICKER = 2.0  # a small message this many times faster than any published one means a faulty clock
 LARGE = 1e7  # bytes from which on the link counts, and not the launch
 FOLLOWS = 1e-6  # relative
-
-Row = Mapping[str, Any]
 
 
 def links(content: Evidence, device: str, link: float, on_gpu: bool) -> Iterator[Gate]:
@@ -64,15 +62,15 @@ def least_sent(kind: str, nbytes: float, ranks: int, device: str) -> float:
     return min(sent, nbytes) if kind == "all_reduce" and device in devices() and gpu(device).switch_adds else sent
 
 
-def by_kind(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def by_kind(rows: Sequence[SweepRow]) -> dict[str, list[SweepRow]]:
     """The rows of each kind, the smallest message first."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[SweepRow]] = {}
     for row in sorted(rows, key=lambda row: row["nbytes"]):
         found.setdefault(row["kind"], []).append(row)
     return found
 
 
-def _summary(measured: Mapping[str, Any], rows: Sequence[Row], ranks: int) -> Iterator[Gate]:
+def _summary(measured: Sweep, rows: Sequence[SweepRow], ranks: int) -> Iterator[Gate]:
     """Lines and best bandwidths, computed again from the rows."""
     kinds = by_kind(rows)
     best = measured.get("best_bus") or {}
@@ -91,7 +89,7 @@ def _summary(measured: Mapping[str, Any], rows: Sequence[Row], ranks: int) -> It
     yield Gate("lines follow from the sizes", not wrong, ", ".join(wrong) or count_text(len(fits), "line"))
 
 
-def _line_follows(line: Mapping[str, float], rows: Sequence[Row], factor: float) -> bool:
+def _line_follows(line: Mapping[str, float], rows: Sequence[SweepRow], factor: float) -> bool:
     try:
         alpha, beta = fit_alpha_beta([row["nbytes"] for row in rows], [row["median"] for row in rows])
     except ValueError:
@@ -103,7 +101,7 @@ def _line_follows(line: Mapping[str, float], rows: Sequence[Row], factor: float)
     )
 
 
-def _on_a_gpu(rows: Sequence[Row], ranks: int) -> Iterator[Gate]:
+def _on_a_gpu(rows: Sequence[SweepRow], ranks: int) -> Iterator[Gate]:
     """What holds where ranks do not wait for a core: larger messages are not quicker, and all kinds use one link."""
     kinds = by_kind(rows)
     dips = []
@@ -126,7 +124,7 @@ def _on_a_gpu(rows: Sequence[Row], ranks: int) -> Iterator[Gate]:
         yield Gate("all kinds share one link", ratio <= APART, f"{quick} is {ratio:.1f} times as fast as {slow}")
 
 
-def _medians_follow(row: Row) -> bool:
+def _medians_follow(row: SweepRow) -> bool:
     """Whether a median and quartiles are those of their times; the file keeps the first fifty of them."""
     times, ordered = row["seconds"], row.get("q1", row["median"]) <= row["median"] <= row.get("q3", row["median"])
     if row["repeats"] > len(times):
@@ -139,11 +137,11 @@ def _medians_follow(row: Row) -> bool:
     return _close(low, row["q1"]) and _close(high, row["q3"])
 
 
-def _bus(row: Row, ranks: int) -> float:
+def _bus(row: SweepRow, ranks: int) -> float:
     return ring_sent(row["kind"], row["nbytes"], ranks) / row["median"]
 
 
-def _rates_follow(row: Row, ranks: int) -> bool:
+def _rates_follow(row: SweepRow, ranks: int) -> bool:
     bus = _bus(row, ranks)
     return _close(row.get("bus", bus), bus) and _close(
         row.get("algorithm", row["nbytes"] / row["median"]), row["nbytes"] / row["median"]

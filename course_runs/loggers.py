@@ -7,15 +7,20 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch.distributed as dist
 
 from course_lib.messages import Trouble
+from course_runs.evidence_fields import StepRow
 from course_runs.process_group import Place
 from course_runs.retrying import SAVED
 
-LOGGED = ("loss", "gradient_norm", "learning_rate", "seconds")
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+Logged = Literal["loss", "gradient_norm", "learning_rate", "seconds"]
+LOGGED: tuple[Logged, ...] = ("loss", "gradient_norm", "learning_rate", "seconds")
 PROJECT = "training-at-scale"  # in Weights & Biases, where WANDB_PROJECT does not name another
 
 
@@ -24,10 +29,10 @@ class Boards:
 
     def __init__(self, given: argparse.Namespace, place: Place) -> None:
         self.given, self.place = given, place
-        self.tensorboard: Any = None
+        self.tensorboard: SummaryWriter | None = None
         self.wandb: Any = None
         self.logged = 0  # rows
-        self.before: Any = None
+        self.before: Callable[..., object] | int | None = None
 
     def begin(self, setup: Mapping[str, object]) -> None:
         """Open the boards, once nothing can refuse the run any more. Trouble, on every rank, where rank 0 cannot."""
@@ -68,10 +73,10 @@ class Boards:
             self.before = signal.signal(signal.SIGTERM, _terminate)
         return ""
 
-    def log(self, rows: Sequence[Mapping[str, Any]], tokens: int) -> None:
+    def log(self, rows: Sequence[StepRow], tokens: int) -> None:
         """The rows that were not logged yet; all of them have their numbers. `tokens` of a step."""
         for row in rows[self.logged :]:
-            numbers = {name: row[name] for name in LOGGED} | {"tokens_per_s": tokens / row["seconds"]}
+            numbers = {str(name): row[name] for name in LOGGED} | {"tokens_per_s": tokens / row["seconds"]}
             if self.tensorboard is not None:
                 for name, number in numbers.items():
                     self.tensorboard.add_scalar(name, number, row["step"])
@@ -124,7 +129,7 @@ def _terminate(*_: object) -> None:
     raise SystemExit(SAVED)
 
 
-def _writer() -> Callable[[str], Any]:
+def _writer() -> "type[SummaryWriter]":
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:

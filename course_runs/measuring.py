@@ -2,15 +2,19 @@
 
 import contextlib
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from course_lib.cluster.intervals import exposed
 from course_runs.counting import Wire
+from course_runs.evidence_fields import Traced
 from course_runs.parallel import local
 from course_runs.process_group import Place
 from course_runs.stepping import Stepper
+
+if TYPE_CHECKING:
+    from course_lib.model.accounting import Accounting
 
 
 @dataclass
@@ -21,8 +25,8 @@ class Seen:
     memory_by: dict[str, float]
     wire: dict[str, int]
     calls: dict[str, int]
-    raw: dict[str, Any] = field(default_factory=dict)
-    traced: dict[str, float] = field(default_factory=dict)  # what follows from a trace, where one was asked for
+    raw: dict[str, object] = field(default_factory=dict)
+    traced: Traced = field(default_factory=Traced)
 
 
 class Watch:
@@ -53,12 +57,12 @@ class Watch:
         if trace:
             from course_runs.tracing import intervals
 
-            seen.raw["intervals"] = intervals(lambda: stepper.step(number + 1), self.place, chrome)
-            seen.traced = {"exposed_seconds": exposed(seen.raw["intervals"])}
+            seen.raw["intervals"] = found = intervals(lambda: stepper.step(number + 1), self.place, chrome)
+            seen.traced = {"exposed_seconds": exposed(found)}
         return seen
 
 
-def _account(stepper: Stepper) -> Any:
+def _account(stepper: Stepper) -> "Accounting | None":
     """An account of this rank's tensors with what it holds already in it; None where Python is too old for it."""
     try:
         from course_lib.model.accounting import Accounting

@@ -1,14 +1,13 @@
 """A layout applied to a model, by PyTorch's own parts: DTensor's plans, `fully_shard`, `DistributedDataParallel`."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
@@ -101,8 +100,8 @@ class ByVocabulary(RowwiseParallel):
 
     @staticmethod
     def _prepare_output_fn(
-        output_layouts: Any, use_local_output: bool, mod: object, outputs: Any, device_mesh: object
-    ) -> Any:
+        output_layouts: Sequence[Placement], use_local_output: bool, mod: object, outputs: DTensor, device_mesh: object
+    ) -> Tensor:
         return outputs.redistribute(placements=output_layouts).to_local()
 
 
@@ -138,10 +137,10 @@ def _shard(model: Piece, layout: RunLayout, mesh: RunMesh, choices: Choices) -> 
 
     where = mesh["ddp", "fsdp"] if layout.replicas > 1 else mesh["fsdp"]
     policy = MixedPrecisionPolicy(param_dtype=choices.dtype, reduce_dtype=torch.float32)
-    common: dict[str, Any] = {"mesh": where, "mp_policy": policy}
     for block in model.blocks.values():
-        fully_shard(block, reshard_after_forward=choices.reshard, **common)
-    fully_shard(model, reshard_after_forward=False, **common)  # what is used last is used first in the backward pass
+        fully_shard(block, mesh=where, mp_policy=policy, reshard_after_forward=choices.reshard)
+    # what is used last is used first in the backward pass
+    fully_shard(model, mesh=where, mp_policy=policy, reshard_after_forward=False)
     if where.device_type == "cpu":  # up to torch 2.8, gloo returns the sum where the mean is asked for
         for unit in model.modules():
             if isinstance(unit, FSDPModule):

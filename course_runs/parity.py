@@ -7,7 +7,7 @@ carries that on: what is allowed grows with the dtype's rounding, the root of th
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 import torch
 
@@ -69,6 +69,32 @@ def alone(place: Place, steps: int, name: str) -> list[dict[str, float]]:
     return rows
 
 
+class Curves(TypedDict):
+    """Of a run's steps."""
+
+    losses: list[float]
+    gradient_norms: list[float]
+
+
+class Row(Curves):
+    """A layout's run: how far its losses and norms are off at most, and what rounding explains."""
+
+    layout: str
+    ranks: int
+    steps: int
+    loss: float
+    gradient_norm: float
+    allowed: float
+    ok: bool
+
+
+class Table(TypedDict):
+    """The run of one process, and a row for each layout."""
+
+    single: Curves
+    rows: list[Row]
+
+
 def table(
     place: Place,
     steps: int = 4,
@@ -76,7 +102,7 @@ def table(
     texts: Sequence[str] | None = None,
     fused: bool | None = None,
     compiled: bool = False,
-) -> dict[str, Any]:
+) -> Table:
     """ "single": losses and norms of one process; "rows": of each layout, how far they are off at most, and whether
     rounding explains it."""
     want = alone(place, steps, name)
@@ -86,7 +112,7 @@ def table(
             f"There is no list of layouts for {count_text(place.ranks, 'rank')}.",
             f"use {', '.join(map(str, layouts.PROVEN))} ranks, or --layouts",
         )
-    rows = []
+    rows: list[Row] = []
     for text in chosen:
         cut, _, schedule = text.partition(":")
         layout = layouts.parse(cut, place.ranks, schedule=schedule or "1f1b")
@@ -101,7 +127,8 @@ def table(
                 "layout": text,
                 "ranks": place.ranks,
                 "steps": steps,
-                **off,
+                "loss": off["loss"],
+                "gradient_norm": off["gradient_norm"],
                 "allowed": limit,
                 "ok": max(off.values()) <= limit,
                 **curves(got),
@@ -117,12 +144,12 @@ def table(
     return {"single": curves(want), "rows": rows}
 
 
-def curves(rows: Sequence[dict[str, float]]) -> dict[str, list[float]]:
+def curves(rows: Sequence[dict[str, float]]) -> Curves:
     """Losses and norms of a run's steps."""
     return {"losses": [row["loss"] for row in rows], "gradient_norms": [row["gradient_norm"] for row in rows]}
 
 
-def as_evidence(found: dict[str, Any], place: Place, name: str) -> evidence.Evidence:
+def as_evidence(found: Table, place: Place, name: str) -> evidence.Evidence:
     """A table as an evidence file."""
     rows = found["rows"]
     setup = {

@@ -6,7 +6,7 @@ import torch.distributed as dist
 from course_lib.estimate.facts import device
 from course_lib.messages import Trouble
 from course_runs import machine
-from course_runs.evidence_bounds import MEASURED
+from course_runs.gate import MEASURED
 from course_runs.gpus import gpu
 from course_runs.preflight import fact_name
 from course_runs.process_group import Place

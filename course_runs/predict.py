@@ -7,10 +7,10 @@ fitted to the run that it predicts.
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from course_lib.estimate import compute, memory
 from course_lib.estimate.memory import Layout
+from course_lib.model.transformer import Config
 from course_runs.layouts import RunLayout
 from course_runs.model import pieces_of
 from course_runs.ring_bytes import ring_sent
@@ -55,7 +55,7 @@ class Rates:
 class Job:
     """What is run: a model under a layout, in numbers only."""
 
-    config: Any  # transformer.Config
+    config: Config
     layout: RunLayout
     batch: int  # sequences in a step, all ranks together
     width: int = FP32  # bytes of a number in the arithmetic: 2 with bf16
@@ -105,7 +105,7 @@ class Predicted:
         """Seconds of a step, nothing overlapping."""
         return sum(self.seconds.values())
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """Plain data, for an evidence file."""
         return {
             **asdict(self),
@@ -166,6 +166,7 @@ def _context_parallel(job: Job) -> float:
     """Bytes of one block and micro-batch: keys and values gathered forward and backward, their gradients
     reduce-scattered."""
     config, again = job.config, 1 if job.config.checkpointing == "full" else 0
+    assert config.kv_heads
     whole = 2 * job.micro_tokens * config.kv_heads * config.head_dim // job.layout.tp * job.width
     ways = job.layout.cp
     return (2 + again) * ring_sent("all_gather", whole, ways) + ring_sent("reduce_scatter", whole, ways)

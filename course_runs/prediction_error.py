@@ -1,13 +1,11 @@
 """Why a run was not what was predicted: terms, each with what it rests on, that add up to measured less predicted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
+from course_runs.evidence_fields import Measured, StepRow, Term
 from course_runs.predict import Job, Predicted
 from course_runs.step_breakdown import PARTS
-
-Term = dict[str, Any]  # "of": seconds, memory or wire; "term"; "seconds" or "bytes"; "how"
 
 MEMORY = {  # what was counted at the peak -> what was predicted of it
     "parameters": ("weights", "16-bit copies of weights"),
@@ -20,13 +18,7 @@ MEMORY = {  # what was counted at the peak -> what was predicted of it
 
 
 def gap(
-    expected: Predicted,
-    measured: Mapping[str, object],
-    rows: Sequence[Mapping[str, object]],
-    job: Job,
-    cores: float,
-    *,
-    on_cpu: bool,
+    expected: Predicted, measured: Measured, rows: Sequence[StepRow], job: Job, cores: float, *, on_cpu: bool
 ) -> list[Term]:
     """All terms of a run; `rows` are its timed steps, `cores` those of the machine for each rank."""
     return [
@@ -36,9 +28,7 @@ def gap(
     ]
 
 
-def seconds(
-    expected: Predicted, measured: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], job: Job, cores: float
-) -> list[Term]:
+def seconds(expected: Predicted, measured: Measured, rows: Sequence[StepRow], job: Job, cores: float) -> list[Term]:
     """Terms of a step's seconds. The medians of parts need not add up to the median of steps: the last term takes the
     rest."""
     said = expected.seconds
@@ -108,7 +98,7 @@ def _why(job: Job, cores: float) -> str:
     return "; ".join(words)
 
 
-def memory(expected: Predicted, measured: Mapping[str, Any], job: Job) -> list[Term]:
+def memory(expected: Predicted, measured: Measured, job: Job) -> list[Term]:
     """Terms of the peak's bytes, by what the counted tensors are; one term where the device tells no roles."""
     if not measured["memory_bytes"]:
         return []
@@ -134,7 +124,7 @@ def memory(expected: Predicted, measured: Mapping[str, Any], job: Job) -> list[T
     return [*found, _bytes("memory", "other", whole - sum(term["bytes"] for term in found), "what has no role")]
 
 
-def wire(expected: Predicted, measured: Mapping[str, Any]) -> list[Term]:
+def wire(expected: Predicted, measured: Measured) -> list[Term]:
     """The one term of the bytes sent."""
     return (
         [
@@ -153,18 +143,19 @@ def wire(expected: Predicted, measured: Mapping[str, Any]) -> list[Term]:
 def said(terms: Sequence[Term]) -> list[str]:
     """The terms that matter, a line each: above a twentieth of the largest of their kind."""
     found = []
-    for of, words, part, unit, scale in (
-        ("seconds", "step time", "seconds", "ms", 1e3),
-        ("memory", "memory", "bytes", "MB", 1e-6),
-    ):
-        mine = [term for term in terms if term["of"] == of]
-        most = max((abs(term[part]) for term in mine), default=0.0)
+    for of, words, unit, scale in (("seconds", "step time", "ms", 1e3), ("memory", "memory", "MB", 1e-6)):
+        mine = [(_value(term), term) for term in terms if term["of"] == of]
+        most = max((abs(value) for value, _ in mine), default=0.0)
         found += [
-            f"{words} {term[part] * scale:+,.1f} {unit}  {term['term']}: {term['how']}"
-            for term in mine
-            if abs(term[part]) > most / 20
+            f"{words} {value * scale:+,.1f} {unit}  {term['term']}: {term['how']}"
+            for value, term in mine
+            if abs(value) > most / 20
         ]
     return found
+
+
+def _value(term: Term) -> float:
+    return term["seconds"] if term["of"] == "seconds" else term["bytes"]
 
 
 def _time(term: str, value: float, how: str) -> Term:

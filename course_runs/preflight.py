@@ -16,7 +16,6 @@ from importlib import metadata
 from itertools import zip_longest
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from course_lib.estimate.facts import devices
 from course_lib.installation import called_here
@@ -471,7 +470,7 @@ def _open_files() -> int:
         return 0
 
 
-def as_evidence() -> dict[str, Any]:
+def as_evidence() -> evidence.Evidence:
     """The look as an evidence file."""
     seen = lines()
     return evidence.evidence(

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
@@ -91,20 +91,20 @@ def join(device: str = "auto", backend: str = "auto", timeout: float = 120.0) ->
         torch.set_num_threads(cores.threads(locals_))
     patience = timedelta(seconds=timeout)
     if "RANK" in os.environ:
-        _meet(chosen, timeout=patience, **({"device_id": where} if chosen == "nccl" else {}))
+        _meet(chosen, patience, where if chosen == "nccl" else None)
     else:
         dist.init_process_group(chosen, store=dist.HashStore(), rank=0, world_size=1, timeout=patience)
     return Place(rank=rank, ranks=ranks, local_rank=local, local_ranks=locals_, device=where, backend=chosen)
 
 
-def _meet(backend: str, **more: Any) -> None:
+def _meet(backend: str, timeout: timedelta, device: torch.device | None) -> None:
     """Join the others where the environment says; Trouble where that cannot be done, and a word at once where it may
     take long."""
     address, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
     if launcher.unknown_name(address):  # a cluster may give the name an address while this rank waits
         print(f"MASTER_ADDR={address} has no address here; waiting for one. {NAMED}", file=sys.stderr, flush=True)
     try:
-        dist.init_process_group(backend, **more)
+        dist.init_process_group(backend, timeout=timeout, device_id=device)
     except (dist.DistNetworkError, dist.DistStoreError) as error:
         if "EADDRINUSE" in str(error):
             raise Trouble(

@@ -6,7 +6,7 @@ import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from pathlib import Path
 
 GRACE = 5.0  # s between asking and killing
 TERMINATED = 128 + signal.SIGTERM  # exit code of a command that SIGTERM ended, as a shell gives it
@@ -68,7 +68,7 @@ def _files(pid: int, file: str) -> Iterator[str]:
     yield from (f"/proc/{pid}/task/{thread}/{file}" for thread in threads(pid))
 
 
-def end(process: subprocess.Popen[Any], grace: float = GRACE) -> None:
+def end(process: subprocess.Popen[str] | subprocess.Popen[bytes], grace: float = GRACE) -> None:
     """End a process and everything below it, `grace` seconds after asking: workers may live in sessions of their
     own."""
     below = descendants(process.pid)
@@ -89,7 +89,7 @@ def kill(pids: Iterable[int]) -> None:
             os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
-def call(command: Sequence[str], cwd: Any = None, env: Mapping[str, str] | None = None) -> int:
+def call(command: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None) -> int:
     """Exit code of a command; if this process is stopped meanwhile, the command and everything below it end too."""
     process = subprocess.Popen(command, cwd=cwd, env=env)
     try:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -32,6 +31,7 @@ def measure(job: Job, place: Place, choices: Choices, mesh: RunMesh) -> Rates:
     dtype = choices.dtype
     config, tokens = job.config, min(job.micro_tokens // job.layout.cp, 8192)
     x = torch.randn(tokens, config.hidden, device=place.device, dtype=dtype)
+    assert config.ffn
     w = torch.randn(config.hidden, config.ffn // job.layout.tp, device=place.device, dtype=dtype)
     flops = 2 * tokens * config.hidden * (config.ffn // job.layout.tp) / timed(lambda: x @ w, place)
     data = torch.empty(16_000_000 if place.device.type == "cuda" else 4_000_000, device=place.device)
@@ -83,7 +83,7 @@ def passes(job: Job, place: Place, choices: Choices) -> tuple[Callable[[], None]
     return lambda: through(block, x, torch.sum), lambda: through(ends, tokens, lambda logits: loss(logits, tokens))
 
 
-def line(kind: str, place: Place, group: Any = None) -> tuple[float, float]:
+def line(kind: str, place: Place, group: dist.ProcessGroup | None = None) -> tuple[float, float]:
     """α in s and bytes/s sent of a call over a group, from a small, a middle and a large message; 0 bytes/s: no
     bandwidth shows."""
     ranks = dist.get_world_size(group)

@@ -7,11 +7,12 @@ choose("train", size="1m", layout="fsdp")  the newest of one's own, else the rec
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from course_lib.messages import count_text
 from course_runs import evidence
 from course_runs.evidence import Evidence
+from course_runs.evidence_fields import Environment
 
 ORIGINS = ("own", "recorded")
 COMPARED = {"seconds": "step_seconds", "memory": "memory_bytes", "wire": "wire_bytes"}
@@ -86,7 +87,7 @@ def rows_of(evidences: Iterable[Chosen]) -> list[dict[str, Any]]:
     return [_row(each) for each in evidences if each.content["kind"] == "train"]
 
 
-def _row(each: Chosen) -> dict[str, Any]:
+def _row(each: Chosen) -> dict[str, object]:
     setup, predicted, measured = (each.content[part] for part in ("setup", "predicted", "measured"))
     row = {
         "name": each.name,
@@ -106,9 +107,21 @@ def _row(each: Chosen) -> dict[str, Any]:
     return row
 
 
-def hardware_rows(origin: str | None = "recorded") -> list[dict[str, Any]]:
+class HardwareRow(TypedDict):
+    """What ran on a machine, with so many processes over one backend."""
+
+    origin: str
+    hardware: str
+    processes: int
+    backend: str
+    torch: str
+    when: str
+    runs: tuple[str, ...]
+
+
+def hardware_rows(origin: str | None = "recorded") -> list[HardwareRow]:
     """What ran on which hardware: a row for each machine, number of processes and backend, with the runs' names."""
-    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    rows: dict[tuple[str, str, int, str, str], HardwareRow] = {}
     for each in every(origin=origin):
         if each.content["kind"] == "doctor":
             continue  # a look at the machine is no run
@@ -127,15 +140,15 @@ def hardware_rows(origin: str | None = "recorded") -> list[dict[str, Any]]:
                 "backend": key[3],
                 "torch": key[4],
                 "when": "",
-                "runs": [],
+                "runs": (),
             },
         )
-        row["runs"].append(each.name.rsplit("/", 1)[-1])
+        row["runs"] += (each.name.rsplit("/", 1)[-1],)
         row["when"] = max(row["when"], each.content["when"][:10])
     return [{**row, "runs": tuple(sorted(set(row["runs"])))} for row in rows.values()]
 
 
-def hardware(seen: dict[str, Any]) -> str:
+def hardware(seen: Environment) -> str:
     """A machine in a few words, from an evidence file's environment."""
     if seen["gpus"]:
         return f"{seen['gpus']} × {seen['device']}"

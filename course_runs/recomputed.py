@@ -11,10 +11,11 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from course_lib.estimate.facts import device
+from course_lib.messages import count_text
 from course_runs import sizes
 from course_runs.evidence import Evidence
 from course_runs.frameworks import torch_release
-from course_runs.gate import Gate
+from course_runs.gate import MEASURED, Gate
 from course_runs.layouts import RunLayout
 from course_runs.preflight import fact_name
 
@@ -26,6 +27,7 @@ GUESS = 1.0  # nats that a new model's first loss may be from that of equal chan
 ACTIVATIONS = 1.25  # ratio: the model of activations improves with the course, a file keeps what it was told
 WIRE = 0.05  # relative: what a library pads; and the sums of single numbers, in bytes
 SINGLE_SUMS = 10_000
+CALLS_APART = 2.0  # ratio: DDP's buckets and a library's own small calls
 CALLS = {  # axis -> calls that serve it; every run sums its loss
     "ddp": {"all_reduce"},
     "fsdp": {"all_gather", "reduce_scatter"},
@@ -55,6 +57,7 @@ def job_of(content: Evidence) -> predict.Job | None:
 def train_gates(content: Evidence) -> Iterator[Gate]:
     """A training's summary, model, predictions and calls, each from what they follow from."""
     setup, measured, rows = content["setup"], content["measured"], content["raw"]["steps"]
+    yield from _counts(content)
     timed = sorted(row["seconds"] for row in rows[setup["warm_up"] :])
     yield Gate("times vary", len(set(timed)) > 1, f"{len(set(timed))} different ones of {len(timed)}")
     tenth = len(timed) // 10
@@ -78,27 +81,56 @@ def train_gates(content: Evidence) -> Iterator[Gate]:
     yield Gate("calls are those of the layout", not odd, ", ".join(odd) or job.layout.name)
 
 
+def _counts(content: Evidence) -> Iterator[Gate]:
+    """Steps, tokens, gradient norms, the measured peak, and the memory that is listed by what holds it."""
+    setup, measured, rows = content["setup"], content["measured"], content["raw"]["steps"]
+    begin = setup.get("resumed_at", 0)
+    numbers = [row.get("step", begin + place) for place, row in enumerate(rows)]
+    in_turn = numbers == list(range(begin, begin + len(rows))) and len(rows) == setup.get("steps", len(rows))
+    yield Gate("steps are those of the setup", in_turn, f"{count_text(len(rows), 'step')} from step {begin}")
+    tokens = setup["batch"] * setup["seq_len"]
+    yield Gate(
+        "tokens follow from the batch", tokens == setup["tokens_per_step"], f"{setup['tokens_per_step']:,} a step"
+    )
+    norms = [row["gradient_norm"] for row in rows if "gradient_norm" in row]
+    sound = all(norm >= 0 for norm in norms)  # which NaN is not
+    yield Gate("gradient norms are numbers from 0", sound, count_text(len(norms), "norm"))
+    known = setup.get("rates") or {}
+    if known and measured["peak_source"] == MEASURED:
+        said = measured["peak_flops"]
+        yield Gate("the peak is the measured rate", _close(said, known["flops"]), f"{said / 1e12:,.3g} TFLOP/s")
+    held = measured.get("memory_by") or {}
+    if held and setup["device"] == "cpu":  # a GPU's file has what its allocator reserved
+        total = sum(held.values())
+        yield Gate("memory is that of its parts", _close(total, measured["memory_bytes"]), f"{total / 1e6:,.1f} MB")
+
+
 def _predictions(content: Evidence, job: predict.Job) -> Iterator[Gate]:
     """What was predicted, from the job and the rates; what was sent, from what was predicted."""
     from course_runs import predict
 
-    told, again = content["predicted"], predict.predict(job, predict.Rates(**content["setup"]["rates"])).as_data()
+    told, again = content["predicted"], predict.predict(job, predict.Rates(**content["setup"]["rates"]))
     loose = ("activations", "recomputed", "loss")
-    wrong = [name for name in ("wire_bytes", "step_seconds") if not _close(told[name], again[name])]
-    held = {part: nbytes for part, nbytes in again["memory"].items() if part not in loose}
-    wrong += [part for part, nbytes in held.items() if not _close(told["memory"].get(part, 0.0), nbytes)]
+    wrong = [name for name in ("wire_bytes", "step_seconds") if not _close(told[name], getattr(again, name))]
+    for whole, expected in (("memory", again.memory), ("wire", again.wire), ("seconds", again.seconds)):
+        parts = {part: number for part, number in expected.items() if part not in loose}
+        wrong += [part for part, number in parts.items() if not _close(told[whole].get(part, 0.0), number)]
     for name, whole in (("memory", "memory_bytes"), ("wire", "wire_bytes"), ("seconds", "step_seconds")):
         wrong += [whole] * (not _close(sum(told[name].values()), told[whole]))
-    mine, theirs = (sum(each["memory"].get(part, 0.0) for part in loose) for each in (told, again))
+    mine, theirs = (sum(each.get(part, 0.0) for part in loose) for each in (told["memory"], again.memory))
     wrong += ["activations"] * (not theirs / ACTIVATIONS <= mine <= theirs * ACTIVATIONS)
     yield Gate("predictions follow from the rates", not wrong, ", ".join(wrong) or "bytes and seconds of every part")
     if not content["setup"].get("compiled"):
-        off = abs(content["measured"]["wire_bytes"] - again["wire_bytes"])
+        off = abs(content["measured"]["wire_bytes"] - again.wire_bytes)
         yield Gate(
             "bytes are those of the layout",
-            off <= WIRE * again["wire_bytes"] + SINGLE_SUMS,
-            f"{content['measured']['wire_bytes'] / 1e6:,.2f} MB, and {again['wire_bytes'] / 1e6:,.2f} by the layout",
+            off <= WIRE * again.wire_bytes + SINGLE_SUMS,
+            f"{content['measured']['wire_bytes'] / 1e6:,.2f} MB, and {again.wire_bytes / 1e6:,.2f} by the layout",
         )
+        made, due = sum(content["measured"].get("wire_calls", {}).values()), sum(predict.calls(job).values())
+        if job.layout.ranks > 1 and "wire_calls" in content["measured"]:
+            alike = due / CALLS_APART <= made <= due * CALLS_APART
+            yield Gate("as many calls as the layout makes", alike, f"{made}, and {due} by the layout")
 
 
 def date_gates(content: Evidence) -> Iterator[Gate]:

@@ -10,9 +10,10 @@ import contextlib
 import math
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -28,6 +29,7 @@ from course_runs.serving.server import HOST, Server
 
 SMALL = 5_000_000  # parameters; a smaller model's products are too short to be divided among threads
 BUSY = 1.3  # times the undisturbed seconds of an iteration, from which the run says so
+Made = TypeVar("Made")
 
 
 class Stopping:
@@ -45,7 +47,7 @@ class Stopping:
     def _asked(self) -> None:
         (self.now if self.drain.is_set() else self.drain).set()
 
-    async def during(self, work: Any) -> Any:
+    async def during(self, work: Coroutine[object, None, Made]) -> Made | None:
         """The result of `work`, or None if Ctrl-C came first; then the work is cancelled."""
         task, asked = asyncio.ensure_future(work), asyncio.ensure_future(self.drain.wait())
         await asyncio.wait({task, asked}, return_when=asyncio.FIRST_COMPLETED)
@@ -168,7 +170,7 @@ def _last_words(
     return 0 if good and drained else 1
 
 
-def _evidence(given: argparse.Namespace, server: Server, rows: Sequence[serve_load.Row], good: bool) -> Any:
+def _evidence(given: argparse.Namespace, server: Server, rows: Sequence[serve_load.Row], good: bool) -> Path:
     content = evidence.evidence(
         "serving",
         setup={

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from course_lib.messages import Trouble, count_text
 from course_lib.model import text
@@ -162,7 +161,10 @@ def same_as_uncached(server: Server, plan: Sequence[Planned], seen: Sequence[See
     token."""
     import torch
 
-    compute: Any = server.engine.compute
+    from course_runs.serving.paged_model import PagedModel
+
+    compute = server.engine.compute
+    assert isinstance(compute, PagedModel)
     known: dict[str, str] = {}
     right = total = 0
     for asked, got in zip(plan, seen, strict=True):
@@ -238,7 +240,7 @@ def knee(rows: Sequence[Row]) -> float | None:
     return next(late, None)
 
 
-def as_data(row: Row) -> dict[str, Any]:
+def as_data(row: Row) -> dict[str, object]:
     """A rate for the evidence; what each client saw is `requests`."""
     numbers: dict[str, object] = {"rate": row.rate, "preemptions": row.preemptions, "factor": row.factor}
     for which in ("predicted", "measured"):

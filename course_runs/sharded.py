@@ -2,7 +2,6 @@
 runs."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 
@@ -13,7 +12,7 @@ from course_runs.ring_bytes import ring_sent
 
 RECORDED = ("cpu2/fsdp", "cpu2/fsdp-kept")  # two processes, with resharding and without
 FP32, HALF = 4, 2  # bytes of a number
-Row = dict[str, Any]
+Row = dict[str, object]
 Seen = tuple[
     float, int, tuple[int, Mapping[str, int]], tuple[int, Mapping[str, int]]
 ]  # loss, bytes whole between the passes, calls and bytes of each pass
@@ -40,7 +39,7 @@ def predicted(config: Config, reshard: bool, narrow: bool, ranks: int = 2) -> di
 
 def tried(config: Config, ways: Mapping[str, tuple[bool, torch.dtype | None]], seen: Sequence[Seen]) -> list[Row]:
     """A row for each way; AssertionError if a byte is not as predicted."""
-    rows = []
+    rows: list[Row] = []
     for (name, (reshard, dtype)), (loss, whole, (there, forward), (back, backward)) in zip(
         ways.items(), seen, strict=True
     ):
@@ -67,7 +66,7 @@ def tried(config: Config, ways: Mapping[str, tuple[bool, torch.dtype | None]], s
 
 def kept() -> list[Row]:
     """The same of the recorded runs, as far as they say it: of a whole step, and of no 16-bit weights."""
-    rows = []
+    rows: list[Row] = []
     for run in map(recorded, RECORDED):
         setup, measured = run["setup"], run["measured"]
         kept = f"reshard_after_forward={setup['reshard_after_forward']}"

@@ -1,9 +1,12 @@
 """Models to run, by name: from one that a laptop trains in seconds to one that fills eight GPUs."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_lib.messages import Trouble
+
+if TYPE_CHECKING:
+    from course_lib.model.transformer import Config
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class Size:
     seq_len: int
     batch: int  # sequences in a step, all ranks together, on eight ranks or fewer
 
-    def config(self, seq_len: int | None = None, checkpointing: str = "none") -> Any:
+    def config(self, seq_len: int | None = None, checkpointing: str = "none") -> "Config":
         """The `transformer.Config` of this size."""
         from course_lib.model.transformer import Config
 

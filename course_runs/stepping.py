@@ -8,8 +8,7 @@ DTensor send during a pass is in "forward" and "backward", where it may be hidde
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 import torch.distributed as dist
@@ -115,7 +114,9 @@ class Stepper:
         with self._arithmetic(), self.clock.part("communication"):
             assert self.schedule is not None
             self.schedule.step(
-                *((tokens,) if first else ()), **({"target": targets, "losses": losses} if self.is_last else {})
+                *((tokens,) if first else ()),
+                target=targets if self.is_last else None,
+                losses=losses if self.is_last else None,
             )
         mean = (
             torch.stack([each.detach() for each in losses]).mean()
@@ -125,7 +126,7 @@ class Stepper:
         self._sum(mean, "pp")  # of the stages only the last has one
         return mean
 
-    def _schedule(self) -> Any:
+    def _schedule(self) -> ScheduleGPipe | Schedule1F1B | ScheduleInterleaved1F1B:
         here, pieces = self.mesh["pp"].get_local_rank(), self.layout.pp * self.layout.chunks
         group = self.mesh["pp"].get_group()
         stages = [
@@ -158,7 +159,7 @@ class Stepper:
         logits = torch.empty(micro, length, config.vocab, dtype=head, device="meta", requires_grad=True)
         return tokens if piece == 0 else hidden, logits if piece == pieces - 1 else hidden
 
-    def _arithmetic(self) -> Any:
+    def _arithmetic(self) -> AbstractContextManager[object]:
         """16-bit arithmetic on fp32 weights, unless FSDP casts what it gathers."""
         if self.choices.dtype == torch.float32 or self.layout.fsdp > 1:
             return nullcontext()
@@ -237,7 +238,7 @@ def _data_rank(layout: RunLayout, mesh: RunMesh) -> int:
     return (replica * layout.shards + shard) // layout.cp
 
 
-def _synchronising(model: nn.Module, last: bool) -> Any:
+def _synchronising(model: nn.Module, last: bool) -> AbstractContextManager[object]:
     """Gradients cross ranks in the last micro-batch's backward pass only."""
     no_sync = getattr(model, "no_sync", None)  # of DistributedDataParallel
     if no_sync is not None:

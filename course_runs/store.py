@@ -5,11 +5,10 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from course_lib.messages import Trouble, count_text
 from course_runs import evidence
-from course_runs.evidence_checks import verdict
+from course_runs.evidence_checks import UNREADABLE, verdict
 from course_runs.verify import problems, verified
 
 MOST_FILES, MOST_BYTES = 500, 200_000_000
@@ -63,7 +62,7 @@ def _files(path: Path, scratch: Path) -> Iterator[Path]:
         raise Trouble(f"{path} is no zip: {error}.", "copy it once more from the rented machine") from error
 
 
-def rows() -> list[dict[str, Any]]:
+def rows() -> list[dict[str, str]]:
     """A row for each evidence file that there is: where from, kind, what, device, when, verdict, file."""
     return [
         {"from": origin, **_told(content), "when": content["when"], "file": str(path)}
@@ -71,19 +70,23 @@ def rows() -> list[dict[str, Any]]:
     ]
 
 
-def _told(content: dict[str, Any]) -> dict[str, str]:
+def _told(content: evidence.Evidence) -> dict[str, str]:
     """Kind, what, device and verdict; "malformed", and why, where the content departs from the schema."""
     if wrong := problems(content):
         return {"kind": str(content["kind"]), "what": wrong[0], "device": "", "verdict": "malformed"}
+    try:
+        told = what(content)
+    except UNREADABLE as error:
+        told = f"{type(error).__name__}: {error}"
     return {
         "kind": content["kind"],
-        "what": what(content),
+        "what": told,
         "device": "CPU" if content["setup"].get("device") == "cpu" else content["environment"]["device"],
         "verdict": verdict(content),
     }
 
 
-def what(content: dict[str, Any]) -> str:
+def what(content: evidence.Evidence) -> str:
     """One evidence file in a few words."""
     setup = content["setup"]
     if content["kind"] == "train":

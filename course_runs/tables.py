@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from course_runs import budget as money
 from course_runs import reading, tour
@@ -16,7 +16,17 @@ NODES, EACH = 2, 8  # what cloud/two_nodes.sbatch starts
 TWO_NODES = ("links", "hsdp")  # its programs, by the stages that they are
 
 
-def ladder(price: float | None = None) -> list[dict[str, Any]]:
+class Rung(TypedDict):
+    """What a machine of the ladder runs, in minutes and dollars."""
+
+    machine: str
+    gpus: int
+    stages: tuple[str, ...]
+    minutes: float
+    dollars: float
+
+
+def ladder(price: float | None = None) -> list[Rung]:
     """What each rung of the ladder runs, in minutes and dollars: one server of 1, 2 and 8 GPUs, then two servers.
 
     Minutes are those that the tour expects of its stages; the price of a GPU's hour is the facts', or yours.
@@ -28,7 +38,7 @@ def ladder(price: float | None = None) -> list[dict[str, Any]]:
     return [_rung(machine, gpus, stages, hour) for machine, gpus, stages in rungs]
 
 
-def _rung(machine: str, gpus: int, stages: Sequence[tour.Stage], hour: float) -> dict[str, Any]:
+def _rung(machine: str, gpus: int, stages: Sequence[tour.Stage], hour: float) -> Rung:
     minutes = sum(stage.minutes for stage in stages)
     return {
         "machine": machine,
@@ -41,7 +51,8 @@ def _rung(machine: str, gpus: int, stages: Sequence[tour.Stage], hour: float) ->
 
 def ladder_table() -> str:
     """The ladder in Markdown; each rung names what the one before it did not have."""
-    lines, known = ["| Rent | Minutes | Dollars | What it adds |", "|---|---|---|---|"], set()
+    lines = ["| Rent | Minutes | Dollars | What it adds |", "|---|---|---|---|"]
+    known: set[str] = set()
     for row in ladder():
         new = [name for name in row["stages"] if name not in known] or [
             "the same across servers: " + ", ".join(row["stages"])

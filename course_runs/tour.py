@@ -16,7 +16,6 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from course_lib.estimate.facts import devices
 from course_lib.installation import called_here
@@ -294,7 +293,7 @@ class Tour:
                 flush=True,
             )
 
-    def one(self, number: int, stage: Stage) -> dict[str, Any]:
+    def one(self, number: int, stage: Stage) -> dict[str, object]:
         """One stage within its time; what became of it, written down before the next begins."""
         path, log = self.out / f"{stage.name}.json", self.out / "logs" / f"{stage.name}.txt"
         begin = f"[{number}/{len(self.stages)}] {stage.name}"
@@ -324,7 +323,7 @@ class Tour:
             print(f"  {state}: {why}; the tour goes on. Its output: {log}", flush=True)
         return self._note(stage, state, time.monotonic() - began, why)
 
-    def _note(self, stage: Stage, state: str, seconds: float, why: str) -> dict[str, Any]:
+    def _note(self, stage: Stage, state: str, seconds: float, why: str) -> dict[str, object]:
         result = {**asdict(stage), "state": state, "seconds": seconds, "words": why}
         known = self._known()
         if state != "was done" or stage.name not in known:
@@ -334,12 +333,12 @@ class Tour:
             )
         return result
 
-    def _known(self) -> dict[str, dict[str, Any]]:
+    def _known(self) -> dict[str, dict[str, object]]:
         path = self.out / "tour.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return {row["name"]: row for row in map(json.loads, lines)}
 
-    def pack(self, results: list[dict[str, Any]]) -> None:
+    def pack(self, results: list[dict[str, object]]) -> None:
         """The zip, how to fetch it, and what is still running up a bill."""
         target = self.out.with_suffix(".zip") if self.out.suffix else self.out.parent / f"{self.out.name}.zip"
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:

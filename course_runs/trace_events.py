@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from course_lib.estimate.units import US
 
@@ -34,10 +33,10 @@ def number(value: object) -> float | None:
     return float(value) if sound else None  # type: ignore[arg-type]
 
 
-def events_of(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Event], int]:
+def events_of(rows: Iterable[Mapping[str, object]]) -> tuple[list[Event], int]:
     """Complete events ("X"), and pairs of a beginning and an end ("B" and "E"); and how many cannot be used."""
     found: list[Event] = []
-    begun: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    begun: dict[tuple[str, str], list[Mapping[str, object]]] = {}
     bad = 0
     for each in rows:
         kind, lane = each.get("ph"), (str(each.get("pid"))[:40], str(each.get("tid"))[:40])

@@ -8,9 +8,9 @@ kernels does.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
+from torch.autograd.profiler_util import FunctionEvent
 
 from course_lib.cluster.intervals import STARTING, Interval, sorted_out
 from course_runs.process_group import Place
@@ -38,16 +38,16 @@ def intervals(step: Callable[[], object], place: Place, chrome: str = "") -> dic
     )
 
 
-def _is_kernel(event: Any) -> bool:
+def _is_kernel(event: FunctionEvent) -> bool:
     """A kernel, copy or fill. The profiler also draws the program's own annotations on the GPU, and they span its idle
     time."""
     return event.device_type == torch.autograd.DeviceType.CUDA and not getattr(event, "is_user_annotation", False)
 
 
-def _is_work(event: Any) -> bool:
+def _is_work(event: FunctionEvent) -> bool:
     """A call of gloo, or an operation with nothing but operations inside: any other waits for what is inside."""
     return event.name.startswith("gloo:") or _computes(event)
 
 
-def _computes(event: Any) -> bool:
+def _computes(event: FunctionEvent) -> bool:
     return event.name.startswith("aten::") and all(_computes(child) for child in event.cpu_children)

@@ -8,9 +8,8 @@ import argparse
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import median
-from typing import Any
 
 import torch
 
@@ -28,11 +27,13 @@ from course_runs import (
     rates,
     saving,
 )
+from course_runs.evidence_fields import Measured, StepRow
 from course_runs.learning_rate import rate_at
 from course_runs.options import arguments, job_of
 from course_runs.parallel import Choices, mesh_of, pieces_here, spread
 from course_runs.process_group import Place, end, join, leave, refused, servers
 from course_runs.retrying import SAVED
+from course_runs.step_breakdown import Stamp
 from course_runs.stepping import Stepper
 
 WARM_UP = 3  # steps that are not timed
@@ -99,16 +100,18 @@ def _run(given: argparse.Namespace, place: Place, shown: loggers.Boards) -> evid
     setup = {**setup_of(given, job, place, dtype), "servers": servers(place)}
     shown.begin(setup)
     total = given.total_steps or planned or first + given.steps
-    rows = []
+    rows: list[StepRow] = []
+    launched: list[LaunchedStep] = []
     saver = saving.Saver(given, stepper, place)
     for number in range(first, first + given.steps):
-        rows.append(one_step(given, stepper, saver, number, total))
-        if say.due(rows, first + given.steps):
-            settle(rows, stepper, place)
+        launched.append(one_step(given, stepper, saver, number, total))
+        if say.due(number, first, first + given.steps):
+            rows += settled(launched, stepper, place)
+            launched.clear()
             shown.log(rows, job.tokens)
-            say.step(rows, first + given.steps, job, place)
+            say.step(rows[-1], first + given.steps, job, place)
     saver.finish()
-    settle(rows, stepper, place)
+    rows += settled(launched, stepper, place)
     shown.log(rows, job.tokens)
     name = given.name or f"train-{given.size}-{job.layout.name.replace(',', '-').replace('=', '')}-{evidence.stamp()}"
     chrome = f"{given.out}/traces/{name}-rank{place.rank}.json.gz" if given.trace and given.out else ""
@@ -143,27 +146,41 @@ def until(given: argparse.Namespace, first: int) -> argparse.Namespace:
     return argparse.Namespace(**{**vars(given), "steps": given.until - first})
 
 
-def one_step(
-    given: argparse.Namespace, stepper: Stepper, saver: saving.Saver, number: int, total: int
-) -> dict[str, Any]:
-    """One step, and the checkpoint after it if one is due, as the device's own stamps and tensors: `settle` reads
-    them."""
+@dataclass(frozen=True)
+class LaunchedStep:
+    """A step as the device's own stamps and tensors, until the device is done with it."""
+
+    number: int
+    learning_rate: float
+    start: Stamp
+    end: Stamp
+    values: dict[str, torch.Tensor]  # loss and gradient norm
+    parts: list[tuple[str, Stamp, Stamp]]
+
+
+def one_step(given: argparse.Namespace, stepper: Stepper, saver: saving.Saver, number: int, total: int) -> LaunchedStep:
+    """One step, and the checkpoint after it if one is due; `settled` reads its numbers."""
     rate = rate_at(number, given.learning_rate, given.warmup, total)
     start = stepper.clock.now()
-    row = stepper.launch(number, rate)
+    values = stepper.launch(number, rate)
     saver.after(number + 1, total)
-    stamps = (start, stepper.clock.now())
-    return {"step": number, "seconds": stamps, **row, "learning_rate": rate, "parts": stepper.clock.take()}
+    return LaunchedStep(number, rate, start, stepper.clock.now(), values, stepper.clock.take())
 
 
-def settle(rows: list[dict[str, Any]], stepper: Stepper, place: Place) -> None:
-    """Rows that still hold stamps and tensors get their numbers, once the device has done all that it was given."""
+def settled(launched: Sequence[LaunchedStep], stepper: Stepper, place: Place) -> list[StepRow]:
+    """The numbers of these steps, once the device has done all that it was given."""
     place.wait()
-    for row in rows:
-        if isinstance(row["seconds"], tuple):
-            row["seconds"] = stepper.clock.between(*row["seconds"])
-            row["parts"] = stepper.clock.seconds(row["parts"])
-            row |= {name: float(row[name]) for name in ("loss", "gradient_norm")}
+    return [
+        {
+            "step": each.number,
+            "seconds": stepper.clock.between(each.start, each.end),
+            "loss": float(each.values["loss"]),
+            "gradient_norm": float(each.values["gradient_norm"]),
+            "learning_rate": each.learning_rate,
+            "parts": stepper.clock.seconds(each.parts),
+        }
+        for each in launched
+    ]
 
 
 def earlier(path: str) -> predict.Rates:
@@ -177,7 +194,7 @@ def earlier(path: str) -> predict.Rates:
     return replace(predict.Rates(**content["setup"]["rates"]), source="those of an earlier run")
 
 
-def setup_of(given: argparse.Namespace, job: predict.Job, place: Place, dtype: torch.dtype) -> dict[str, Any]:
+def setup_of(given: argparse.Namespace, job: predict.Job, place: Place, dtype: torch.dtype) -> dict[str, object]:
     """What was run, for the evidence."""
     return {
         "size": given.size,
@@ -202,8 +219,8 @@ def setup_of(given: argparse.Namespace, job: predict.Job, place: Place, dtype: t
 
 
 def summary(
-    rows: list[dict[str, Any]], seen: measuring.Seen, job: predict.Job, place: Place, known: predict.Rates
-) -> dict[str, Any]:
+    rows: list[StepRow], seen: measuring.Seen, job: predict.Job, place: Place, known: predict.Rates
+) -> Measured:
     """What follows from the raw numbers: medians over the timed steps, MFU by a named peak, bytes."""
     times = sorted(row["seconds"] for row in rows[warm_up(len(rows)) :])
     seconds = median(times)
@@ -286,13 +303,12 @@ class Speaker:
         )
         self.line("predicted: " + ", ".join(_said(expected.step_seconds, expected.memory_bytes, expected.wire_bytes)))
 
-    def due(self, rows: list[dict[str, Any]], last: int) -> bool:
+    def due(self, number: int, first: int, last: int) -> bool:
         """Whether it is time for a line: at most twice a second, and for the first and the last step always."""
-        return rows[-1]["step"] + 1 >= last or len(rows) == 1 or time.monotonic() - self.last >= 0.5
+        return number + 1 >= last or number == first or time.monotonic() - self.last >= 0.5
 
-    def step(self, rows: list[dict[str, Any]], last: int, job: predict.Job, place: Place) -> None:
-        """The last row as a line."""
-        row = rows[-1]
+    def step(self, row: StepRow, last: int, job: predict.Job, place: Place) -> None:
+        """A row as a line."""
         self.last = time.monotonic()
         memory = f"  {torch.cuda.max_memory_allocated() / 1e9:.1f} GB" if place.device.type == "cuda" else ""
         self.line(
@@ -300,7 +316,7 @@ class Speaker:
             f"{job.tokens / row['seconds']:,.0f} tokens/s  {row['seconds'] * 1e3:,.0f} ms{memory}"
         )
 
-    def comparison(self, expected: predict.Predicted, measured: dict[str, Any]) -> None:
+    def comparison(self, expected: predict.Predicted, measured: Measured) -> None:
         """Predicted, measured, and their ratio, a line for each."""
         self.line(
             "measured:  "

@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from course_lib.messages import Trouble
 from course_runs import evidence
@@ -14,7 +13,7 @@ from course_runs.evidence_checks import Gate, gates
 SCHEMA = Path(__file__).with_name("evidence.schema.json")
 
 
-def problems(content: dict[str, Any]) -> list[str]:
+def problems(content: dict[str, object]) -> list[str]:
     """Where the content departs from the schema, in words; empty where it does not."""
     from jsonschema import Draft202012Validator  # Jupyter brings it
 
@@ -25,7 +24,7 @@ def problems(content: dict[str, Any]) -> list[str]:
     ]
 
 
-def verified(path: str | Path) -> tuple[dict[str, Any], list[Gate]]:
+def verified(path: str | Path) -> tuple[evidence.Evidence, list[Gate]]:
     """A file's content and its gates; Trouble where it is no evidence at all."""
     content = evidence.read(path)
     if wrong := problems(content):

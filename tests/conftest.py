@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("COURSE_WORK", None)
@@ -24,10 +24,14 @@ from hypothesis.internal.conjecture import providers
 
 from course_app.learner.environment import chromium
 from course_app.learner.work import Folders
+from course_grader.notebooks import Cell, Notebook
 from tests import run_costs, tiers
 from tests.patience import patience
 from tests.rotation import CHAPTERS, REPOSITORY, Rotation, chosen, everything, quick, rotation, single
 from tests.run_costs import weight
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
 
 settings.register_profile("course", deadline=None)  # machines are shared: no test may depend on time
 settings.load_profile("course")
@@ -76,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
+def pytest_configure_node(node: "WorkerController") -> None:
     """xdist: every test process works with the rotation that the run began with."""
     node.workerinput["rotation"] = node.config.stash[ROTATION].plain()
 
@@ -144,7 +148,7 @@ def soonest(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
 
     The tests of a file of the slower tier stay together, since each process starts the servers of a file for itself.
     """
-    units: dict[Any, list[pytest.Item]] = {}
+    units: dict[object, list[pytest.Item]] = {}
     for item in items:
         together = item.nodeid.startswith(tuple(tiers.FILES)) or item.get_closest_marker("browser")
         if together or weight(item.nodeid) > 1:
@@ -209,7 +213,7 @@ def skip_where_programs_are_missing(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=why))
 
 
-def _skipped(config: pytest.Config) -> list[Any]:
+def _skipped(config: pytest.Config) -> list[pytest.TestReport]:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     return reporter.stats.get("skipped", []) if reporter else []
 
@@ -221,7 +225,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """One line for all skipped tests of a kind."""
     reasons: dict[str, int] = {}
     for report in _skipped(config):
@@ -234,7 +238,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture(scope="session")
-def warm() -> Iterator[Any]:
+def warm() -> Iterator[object]:
     """One warm process for all chapters, as `./course check --all` has it, in a class's sandbox where there is one:
     each notebook and each answer is judged in a fork of its own."""
     from course_grader.sandbox import Wall, best_level
@@ -247,7 +251,7 @@ def warm() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser() -> Iterator[object]:
     """A Chromium driven by playwright, for the tests of a file that are marked `browser`.
 
     While it is there playwright's event loop runs in this thread, so no other file's tests could run one of their own.
@@ -266,9 +270,9 @@ def browser() -> Iterator[Any]:
 # ------------------------------------------------------------------------------------------- a course in miniature
 
 
-def cell(text: str, id: str, kind: str = "markdown", **grade: Any) -> dict[str, Any]:
+def cell(text: str, id: str, kind: str = "markdown", **grade: object) -> Cell:
     """A cell; `grade` is nbgrader's metadata (solution=True, or grade=True, points=2), its grade_id the cell's id."""
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, object] = {}
     if grade:
         plain = {"grade": False, "solution": False, "locked": False, "task": False, "schema_version": 3}
         metadata = {"nbgrader": {**plain, "grade_id": id, **grade}}
@@ -276,12 +280,12 @@ def cell(text: str, id: str, kind: str = "markdown", **grade: Any) -> dict[str, 
     return {**made, "outputs": [], "execution_count": None} if kind == "code" else made
 
 
-def notebook(*cells: dict[str, Any], chapter: str = "01") -> dict[str, Any]:
+def notebook(*cells: Cell, chapter: str = "01") -> Notebook:
     """A notebook of a chapter."""
     return {"cells": list(cells), "metadata": {"course": {"chapter": chapter}}, "nbformat": 4, "nbformat_minor": 5}
 
 
-def small_chapter(chapter: str = "01", intro: str = "A chapter.") -> dict[str, Any]:
+def small_chapter(chapter: str = "01", intro: str = "A chapter.") -> dict[str, object]:
     """A chapter with one answer and its check."""
     return notebook(
         cell(f"# Chapter {chapter}", "title"),
@@ -298,7 +302,7 @@ def small_chapter(chapter: str = "01", intro: str = "A chapter.") -> dict[str, A
 def release(tmp_path: Path) -> Callable[..., Path]:
     """A function that releases a chapter into a course in `tmp_path`; the value is the notebook's path."""
 
-    def write(name: str, content: dict[str, Any], figure: str = "<svg/>") -> Path:
+    def write(name: str, content: dict[str, object], figure: str = "<svg/>") -> Path:
         folder = tmp_path / "course" / "notebooks" / name
         (folder / "figures").mkdir(parents=True, exist_ok=True)
         (folder / "figures" / "one.svg").write_text(figure, encoding="utf-8")
@@ -315,6 +319,12 @@ def where(tmp_path: Path, release: Callable[..., Path]) -> Folders:
     release("00_start_here", small_chapter("00"))
     release("01_three_walls", small_chapter("01"))
     return Folders(root=tmp_path / "course", work=tmp_path / "course" / "work")
+
+
+def printed(program: str, cwd: Path = REPOSITORY, **env: str) -> str:
+    """What a program prints in a Python of its own."""
+    command, given = [sys.executable, "-c", program], {**os.environ, **env}
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=cwd, env=given, check=True).stdout
 
 
 TRIED = """import contextlib, io, json, sys

@@ -16,15 +16,17 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.roster import Student
 from course_grader.notebooks import parse
 from course_grader.records import Report
+from course_grader.service.events import Say, Summary
 from course_grader.service.gradebook_writer import Writer
 from course_grader.service.grading import grade_class
 from course_grader.service.pool import Done
+from course_grader.service.results import Result, Task
 from course_grader.service.task import cards_of, judged_as
 
 AT_MOST = 10  # runs that are killed in one class
@@ -41,7 +43,7 @@ class Made:
     def free(self) -> int:
         return self.size - len(self.at_work)
 
-    def start(self, task: dict[str, Any]) -> None:
+    def start(self, task: Task) -> None:
         self.at_work.append(task)
 
     def wait(self, seconds: float) -> list[Done]:
@@ -56,7 +58,7 @@ class Made:
         return done
 
 
-def made_up(task: dict[str, Any]) -> dict[str, Any]:
+def made_up(task: Task) -> Result:
     """A result whose points follow from the student's name."""
     coin = random.Random(task["student"])
     reports = [
@@ -92,7 +94,17 @@ def many(folder: ClassFolder, count: int) -> ClassFolder:
     return ClassFolder.open(folder.root)
 
 
-def state_of(folder: ClassFolder) -> dict[str, Any]:
+class ClassState(TypedDict):
+    """What is on disk and in the gradebook; by student's number."""
+
+    times: dict[str, int]
+    sound: str
+    scores: dict[str, float]
+    reports: dict[str, int]
+    parts: list[str]
+
+
+def state_of(folder: ClassFolder) -> ClassState:
     """What is on disk and in the gradebook, as plain data that two runs can be compared by."""
     chapter = folder.settings.chapters()[0]
     with Writer(folder.settings.db_url, folder.settings.name) as writer:
@@ -118,12 +130,12 @@ def state_of(folder: ClassFolder) -> dict[str, Any]:
     }
 
 
-def grade(place: Path, seconds: float = 0.002, say: Any = None) -> Any:
+def grade(place: Path, seconds: float = 0.002, say: Say | None = None) -> Summary:
     """One run over the class there."""
     return grade_class(ClassFolder.open(place), no_sandbox=True, crew=Made(seconds), say=say)
 
 
-def storm(place: Path, kills: int, seed: int) -> dict[str, Any]:
+def storm(place: Path, kills: int, seed: int) -> dict[str, object]:
     """Kill `kills` runs at random instants, each going on where the one before was; whole classes one after the other.
 
     The `AT_MOST`th kill in a class is its last, so that a machine that becomes busy has no class in which every run is

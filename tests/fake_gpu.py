@@ -166,27 +166,10 @@ def device_count():
 
 
 FUNCTIONS = (
-    synchronize,
-    get_device_name,
-    get_device_capability,
-    get_device_properties,
-    mem_get_info,
-    memory_allocated,
-    max_memory_allocated,
-    max_memory_reserved,
-    reset_peak_memory_stats,
-    empty_cache,
-    set_device,
-    current_device,
-    current_stream,
-    stream,
-    is_available,
-    is_initialized,
-    get_rng_state,
-    set_rng_state,
-    manual_seed,
-    device_count,
-)
+    synchronize, get_device_name, get_device_capability, get_device_properties, mem_get_info, memory_allocated,
+    max_memory_allocated, max_memory_reserved, reset_peak_memory_stats, empty_cache, set_device, current_device,
+    current_stream, stream, is_available, is_initialized, get_rng_state, set_rng_state, manual_seed, device_count,
+)  # fmt: skip
 
 
 class OnGpu(torch.Tensor):

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 TOKEN = "7~s3cret"
@@ -18,11 +17,11 @@ class Fake:
 
     def __init__(self, students: list[dict[str, str]], maximum: float) -> None:
         self.students = students
-        self.entries: dict[str, dict[str, Any]] = {each["id"]: {"score": None} for each in students}
-        self.about: dict[str, Any] = {"name": "Walls", "points_possible": maximum, "published": True}
-        self.item: dict[str, Any] = {"grademax": maximum, "scaleid": None}
+        self.entries: dict[str, dict[str, object]] = {each["id"]: {"score": None} for each in students}
+        self.about: dict[str, object] = {"name": "Walls", "points_possible": maximum, "published": True}
+        self.item: dict[str, object] = {"grademax": maximum, "scaleid": None}
         self.first: list[tuple[str, int, dict[str, str], str]] = []  # part of an address, and the answer instead
-        self.job: dict[str, Any] = {"workflow_state": "completed"}
+        self.job: dict[str, object] = {"workflow_state": "completed"}
         self.seen: list[str] = []  # every request
         self.sent: list[dict[str, float]] = []
         self.dies = ""  # "before" or "after" grades are set
@@ -38,7 +37,7 @@ class Fake:
 
     # --- Canvas
 
-    def canvas(self, path: str, query: dict[str, list[str]], body: str) -> tuple[Any, dict[str, str]]:
+    def canvas(self, path: str, query: dict[str, list[str]], body: str) -> tuple[object, dict[str, str]]:
         if path == CANVAS:
             return self.about, {}
         if path.endswith("/update_grades"):
@@ -54,14 +53,14 @@ class Fake:
 
     # --- Moodle
 
-    def moodle(self, asked: dict[str, str]) -> Any:
+    def moodle(self, asked: dict[str, str]) -> object:
         if asked["wstoken"] != TOKEN:
             return {"exception": "moodle_exception", "errorcode": "invalidtoken", "message": "Invalid token"}
         match asked["wsfunction"]:
             case "core_course_get_course_module":
                 return {"cm": {"id": 678, "course": 12, "name": "Walls", "modname": "assign"}, "warnings": []}
             case "gradereport_user_get_grade_items":
-                other = {"cmid": 1, "itemnumber": 0, "graderaw": 1.0}
+                other: dict[str, object] = {"cmid": 1, "itemnumber": 0, "graderaw": 1.0}
                 return {"usergrades": [self._grades(number, other) for number in self.entries], "warnings": []}
             case "core_enrol_get_enrolled_users":
                 teacher = {"id": 1, "login_id": "teacher", "email": "ada@elsewhere.edu"}
@@ -77,7 +76,7 @@ class Fake:
                 return self.job.get("state", 0)
         return {"exception": "webservice_access_exception", "errorcode": "accessexception", "message": "No access"}
 
-    def _grades(self, number: str, other: dict[str, Any]) -> dict[str, Any]:
+    def _grades(self, number: str, other: dict[str, object]) -> dict[str, object]:
         entry = self.entries[number]
         mine = {"cmid": 678, "itemnumber": 0, "graderaw": entry["score"], **self.item, **entry}
         return {"userid": int(number), "gradeitems": [other, mine]}
@@ -116,7 +115,7 @@ class Fake:
                 self.end_headers()
                 self.wfile.write(text.encode())
 
-            def log_message(self, *_: Any) -> None:
+            def log_message(self, *_: object) -> None:
                 pass
 
         with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

@@ -5,7 +5,8 @@ a dialog, in its title, or by asking the network for something.
 """
 
 import base64
-from typing import Any
+
+from course_grader.notebooks import Cell
 
 OUTSIDE = (
     "http://127.0.0.1:9/"  # the discard port: nothing answers, a request is seen by the browser's driver all the same
@@ -57,7 +58,7 @@ _SVG = (
     f"href='{OUTSIDE}i.svg'/></svg>"
 )
 
-OUTPUTS: tuple[dict[str, Any], ...] = (
+OUTPUTS: tuple[dict[str, object], ...] = (
     {
         "output_type": "display_data",
         "metadata": {},
@@ -95,7 +96,7 @@ OUTPUTS: tuple[dict[str, Any], ...] = (
 )
 
 
-def cells() -> list[dict[str, Any]]:
+def cells() -> list[Cell]:
     """Cells of one's own with all of it: Markdown, raw, and code with outputs and metadata."""
     bad = f'x"><script>{RUN}</script>'
     markdown = [

@@ -15,7 +15,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from course_grader.bank.answer_bank import BankAnswer
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHAPTERS = tuple(sorted(path.name[:2] for path in (REPOSITORY / "solutions").glob("[0-9][0-9]_*")))
@@ -41,7 +44,7 @@ class Rotation:
         """Whether the code of one of these files or folders changed."""
         return "" in self.changed or any(path.startswith(tuple(paths)) for path in self.changed)
 
-    def sample(self, exercise: str, answers: Sequence[Any]) -> list[Any]:
+    def sample(self, exercise: str, answers: "Sequence[BankAnswer]") -> "list[BankAnswer]":
         """The wrong or half-right answer to an exercise that crosses into a worker, another one for each commit.
 
         Right ones cross with their chapter's notebook.
@@ -62,7 +65,7 @@ class Rotation:
         changed = self.touches(paths) or not set(chapters).isdisjoint(self.crossing)
         return changed or (place + self.seed) % SHARE == 0
 
-    def share(self, rows: Sequence[Any], paths: Collection[str]) -> Sequence[Any]:
+    def share(self, rows: Sequence[object], paths: Collection[str]) -> Sequence[object]:
         """The rows of a slow table that have their turn, at least one; all where the code at `paths` changed."""
         first = self.seed % max(1, min(SHARE, len(rows)))
         return rows if self.touches(paths) else rows[first::SHARE]
@@ -88,7 +91,7 @@ class Rotation:
             "  `./course test --everything` leaves nothing out",
         ]
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """Its fields, for another process: `Rotation(**fields)`."""
         return asdict(self)
 

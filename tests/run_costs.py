@@ -1,16 +1,22 @@
-"""A pytest plugin: how far a run is, and what it costs by test file."""
+"""A pytest plugin: how far a run is, and what it costs by test file.
+
+`python -m tests.run_costs REPORT.xml …` updates weights.json, the durations of tests, from runs with `--junitxml`. The
+suite starts long tests first and estimates the time left from these weights.
+"""
 
 import contextlib
 import ctypes
 import gc
+import json
 import os
 import resource
 import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -20,29 +26,36 @@ _spent = 0.0  # CPU seconds at the last report
 _kept = 0.0  # bytes held after memory was last given back
 EVERY = 10.0  # seconds between two lines of progress
 USUAL = 0.1  # s of CPU that a usual test takes
-WEIGHTS = {  # the beginning of a test's name -> as many usual tests as it takes
-    "tests/test_browser.py::test_a_chapter": 400,
-    "tests/test_runs_real.py::test_every_layout": 600,
-    "tests/test_grading_attacks.py::test_no": 300,
-    "tests/test_runs_disk.py::test_a_run_that_was_killed": 300,
-    "tests/test_course.py::test_plain_nbgrader": 250,
-    "tests/test_whole_course.py": 600,
-    "tests/test_slurm.py::test_a_training": 150,
-    "tests/test_meter.py::test_a_program": 130,
-    "tests/test_class_term.py": 110,
-    "tests/test_own_trainer.py::test_torchrun": 90,
-    "tests/test_course.py::test_solved": 70,
-    "tests/test_course.py::test_untouched": 60,
-    "tests/test_class_scale.py": 60,
-    "tests/contract/test_answers.py::test_a_right_answer_passes": 50,
-    "tests/test_mutants.py::test_every_change": 33,
-    "tests/contract/test_answers.py::test_an_answer_to_the_public": 26,
-    "tests/contract/test_answers.py::test_wrong_answers": 23,
-    "tests/test_class_browser.py": 15,
-    "tests/test_grading_scales.py": 15,
-    "tests/test_kill_matrix.py::test_answers_come_out": 6,
-    "tests/test_kill_matrix.py": 20,
-}
+SHARE = 1e-4  # of a run that a usual test takes
+LONG = 1e-3  # of a run: a test or function this slow gets its own entry
+NOTED = Path(__file__).with_name("weights.json")
+# in units of a usual test; the entry of a file holds for each of its tests
+WEIGHTS: dict[str, int] = json.loads(NOTED.read_text(encoding="utf-8"))
+
+
+def note_weights(reports: Sequence[str]) -> None:
+    """Update weights.json from pytest's reports (`--junitxml`). Tests that did not run keep their weights.
+
+    A long test is recorded by its name, other slow ones by their function, the rest as a mean per file.
+    """
+    found: dict[str, list[float]] = {}
+    for report in reports:
+        cases = [(case.attrib, float(case.attrib["time"])) for case in ElementTree.parse(report).iter("testcase")]
+        total = sum(took for _, took in cases)
+        for case, took in cases:
+            file, name = case["classname"].replace(".", "/") + ".py", case["name"]
+            found.setdefault(f"{file}::{name.split('[')[0]}", []).append(took / total)
+            if took > LONG * total:
+                found[f"{file}::{name}"] = [took / total]
+    means = {name: sum(each) / len(each) for name, each in found.items()}
+    for name in [name for name in means if means[name] < LONG]:
+        found.setdefault(name.split("::")[0], []).extend(found.pop(name))
+    ran = {name.split("[")[0] for name in means} | set(found)
+    gone = {name for name in WEIGHTS if not (NOTED.parent.parent / name.split("::")[0]).exists()}
+    for name in [name for name in WEIGHTS if name.split("[")[0] in ran or name in gone]:
+        del WEIGHTS[name]
+    WEIGHTS.update({name: size for name, each in found.items() if (size := round(sum(each) / len(each) / SHARE)) > 1})
+    NOTED.write_text(json.dumps(dict(sorted(WEIGHTS.items())), indent=0) + "\n", encoding="utf-8")
 
 
 class Progress:
@@ -69,7 +82,7 @@ class Progress:
         return (self.whole - self.share) * (took + known * self.usual) / (self.share + known)
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+    def pytest_xdist_node_collection_finished(self, node: object, ids: list[str]) -> None:
         """A test process knows all tests."""
         if not self.total:
             self.total, self.whole, self.started = len(ids), sum(map(weight, ids)), time.monotonic()
@@ -89,8 +102,9 @@ class Progress:
 
 
 def weight(nodeid: str) -> int:
-    """How long a test takes, in usual tests."""
-    return next((times for beginning, times in WEIGHTS.items() if nodeid.startswith(beginning)), 1)
+    """How long a test takes, in units of a usual test."""
+    function, file = nodeid.split("[")[0], nodeid.split("::")[0]
+    return WEIGHTS.get(nodeid) or WEIGHTS.get(function) or WEIGHTS.get(file, 1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -153,7 +167,7 @@ def _held() -> float:
     return 0
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The files that took longest."""
     wall, cpu, tests = defaultdict(float), defaultdict(float), defaultdict(set)
     for report in (report for reports in terminalreporter.stats.values() for report in reports):
@@ -172,3 +186,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             f"tests  in all"
         )
         terminalreporter.write_line(total)
+
+
+if __name__ == "__main__":
+    note_weights(sys.argv[1:])

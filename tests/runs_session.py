@@ -12,9 +12,8 @@ from course_runs.process_group import join, leave
 folder = Path(sys.argv[1])
 place = join("cpu", timeout=200)
 rows = parity.table(place, steps=3)["rows"]
-fused = parity.table(place, steps=3, texts=["tp"], fused=True)[
-    "rows"
-]  # as on a GPU: matrices are DTensors, norms are not
+# as on a GPU: matrices are DTensors, norms are not
+fused = parity.table(place, steps=3, texts=["tp"], fused=True)["rows"]
 if place.first:
     (folder / "parity.json").write_text(json.dumps(rows))
     (folder / "fused.json").write_text(json.dumps(fused))

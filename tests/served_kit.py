@@ -17,28 +17,15 @@ from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.new_class import new_class
 from course_grader.classroom.release import release_chapter, start_gradebook
 from course_grader.classroom.roster import Student
-from course_grader.notebooks import Cell, Notebook, parse, render
+from course_grader.notebooks import Notebook, parse, render
 from tests.class_kit import NAME
+from tests.conftest import cell
 from tests.grading_kit import small_course
 from tests.patience import patience
 from tests.servers import ended
 
-ESSAY: Cell = {
-    "cell_type": "markdown",
-    "id": "essay",
-    "source": "### BEGIN SOLUTION\nThe memory wall comes first.\n### END SOLUTION",
-    "metadata": {
-        "nbgrader": {
-            "grade": True,
-            "solution": True,
-            "locked": False,
-            "task": False,
-            "schema_version": 3,
-            "grade_id": "essay",
-            "points": 4,
-        }
-    },
-}
+TEXT = "### BEGIN SOLUTION\nThe memory wall comes first.\n### END SOLUTION"
+ESSAY = cell(TEXT, "essay", grade=True, points=4, solution=True)
 
 
 def small_class(root: Path, *students: Student, db_url: str = "", essay: bool = False) -> ClassFolder:

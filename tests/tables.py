@@ -1,8 +1,8 @@
 """Tests that run over a table: one test for many rows, which goes on where a row fails and names each that did."""
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import pytest
 
@@ -14,23 +14,30 @@ from tests.rotation import chosen
 Test = Callable[..., None]
 Decorator = Callable[[Test], Test]
 
+Row = TypeVar("Row")
 
-def each_of(names: str, rows: Iterable[Any], ids: Iterable[str] | Callable[[Any], Any] | None = None) -> Decorator:
-    """Run a test for each row, with the arguments of `pytest.mark.parametrize`: for tests without fixtures, as one
-    test."""
-    columns, rows = names.replace(",", " ").split(), list(rows)
+
+def each_of(names: str, *rows: object, ids: Iterable[str] | Callable[..., object] | None = None) -> Decorator:
+    """Run a test for each row, as `pytest.mark.parametrize` does: for tests without fixtures, as one test. Rows are the
+    arguments behind `names`, or all in one of them."""
+    columns, rows = names.replace(",", " ").split(), rows if len(rows) > 1 else tuple(rows[0])
     labels = rows if ids is None or callable(ids) else list(ids)
     given = [dict(zip(columns, row if len(columns) > 1 else [row], strict=True)) for row in rows]
     return _decorator(columns, lambda: zip(labels, given, strict=True), ids if callable(ids) else _short)
 
 
-def each_row(name: str, rows: Callable[[], Iterable[Any]], label: Callable[[Any], Any] = str) -> Decorator:
+def each_alone(names: str, *rows: object, ids: Iterable[str] | None = None) -> Decorator:
+    """A test of its own for each row, as `pytest.mark.parametrize` makes them: for tests with fixtures."""
+    return pytest.mark.parametrize(names, rows, ids=ids)
+
+
+def each_row(name: str, rows: Callable[[], Iterable[Row]], label: Callable[[Row], object] = str) -> Decorator:
     """Run a test for each of the `rows`, as its argument `name`; they are made when it runs, not when tests are
     collected."""
     return _decorator([name], lambda: ((row, {name: row}) for row in rows()), label)
 
 
-def each_of_chapter(name: str, rows: Callable[[str], Iterable[Any]], label: Callable[[Any], Any] = str) -> Decorator:
+def each_of_chapter(name: str, rows: Callable[[str], Iterable[Row]], label: Callable[[Row], object] = str) -> Decorator:
     """Run a test for each of the `rows` of a chapter, as its argument `name`: one test a chapter."""
     of_chapter = pytest.mark.parametrize("chapter", [each for each in exercises.chapters() if each in chosen])
     decorator = _decorator([name], lambda chapter: ((row, {name: row}) for row in rows(chapter)), label, "chapter")
@@ -42,7 +49,7 @@ def each_card(which: Callable[[Card], bool] = lambda card: True) -> Decorator:
     return each_of_chapter("card", lambda chapter: filter(which, exercises.cards(chapter)), lambda card: card.id)
 
 
-def _short(row: Any) -> str:
+def _short(row: object) -> str:
     if isinstance(row, tuple):
         return f"({', '.join(map(_short, row))})"
     try:
@@ -52,13 +59,16 @@ def _short(row: Any) -> str:
 
 
 def _decorator(
-    columns: Sequence[str], rows: Callable[..., Iterable[Any]], label: Callable[[Any], Any], *of: str
+    columns: Sequence[str],
+    rows: Callable[..., Iterable[tuple[object, Mapping[str, object]]]],
+    label: Callable[..., object],
+    *of: str,
 ) -> Decorator:
     """A test that runs over rows, with the name, marks and fixtures of the one that it runs, and the arguments `of` its
     rows."""
 
     def decorated(test: Test) -> Test:
-        def over_rows(**given: Any) -> None:
+        def over_rows(**given: object) -> None:
             failed, count = [], 0
             for key, row in rows(*(given.pop(name) for name in of)):
                 count += 1

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.cluster import simulate
 from course_lib.model.accounting import ROLES, Accounting, unseen
@@ -56,10 +57,8 @@ def test_a_storage_that_fsdp_lets_go_by_resizing_it_is_gone_and_its_peak_keeps_i
         out = gathered.mul(gathered)  # saved for backward
         gathered.untyped_storage().resize_(0)  # as FSDP2's free_storage does
         assert account.live_bytes == 40 and account.peak_bytes == 80
-        assert (
-            account.peak_roles()["saved for backward"] == 40
-            and sum(account.peak_roles().values()) == account.peak_bytes
-        )
+        assert account.peak_roles()["saved for backward"] == 40
+        assert sum(account.peak_roles().values()) == account.peak_bytes
         gathered.untyped_storage().resize_(40)
         more = torch.ones(10)
         assert account.live_bytes == account.peak_bytes == sum(account.peak_roles().values()) == 120
@@ -82,9 +81,8 @@ def test_the_roles_of_a_training_step():
         del loss, x
         assert account.roles() == {**dict.fromkeys(ROLES, 0), "parameters": weights, "gradients": weights}
         optimizer.step()
-        assert account.roles()["optimizer state"] == 2 * weights + 4 * len(
-            list(model.parameters())
-        )  # and a step count each
+        # and a step count each
+        assert account.roles()["optimizer state"] == 2 * weights + 4 * len(list(model.parameters()))
         optimizer.zero_grad()
         assert account.roles()["gradients"] == 0
     assert sum(account.peak_roles().values()) == account.peak_bytes
@@ -175,6 +173,38 @@ def test_the_cpus_attention_kernel_counts(causal):
         out.sum().backward()
     assert forward == 4 * b * h * s * s * d  # two products, the masked half included
     assert account.flops - forward == 5 * 2 * b * h * s * s * d  # one of them again, and four more
+
+
+W, V, IMAGES = torch.ones(16, 5), torch.ones(4, 16, 3), torch.ones(2, 3, 10, 10)
+OPERATIONS = [
+    ("mm", lambda x: torch.mm(input=x[0], mat2=W)),
+    ("addmm", lambda x: torch.ops.aten.addmm(torch.zeros(5), mat1=x[0], mat2=W, beta=2, alpha=3)),
+    ("bmm into a tensor", lambda x: torch.bmm(x, V, out=torch.empty(4, 8, 3))),
+    ("baddbmm", lambda x: torch.baddbmm(torch.zeros(4, 8, 3), batch1=x, batch2=V)),
+    ("matmul", lambda x: x @ W),
+    ("einsum", lambda x: torch.einsum("bij,bjk->bik", x, V)),
+    ("products of a list", lambda x: torch.linalg.multi_dot([x[0], W, torch.ones(5, 2)])),
+    ("linear", lambda x: F.linear(x, W.T, torch.zeros(5))),
+    ("convolution", lambda x: F.conv2d(IMAGES, torch.ones(6, 3, 3, 3), stride=2, padding=1)),
+    ("transposed", lambda x: F.conv_transpose2d(IMAGES, torch.ones(3, 6, 3, 3), stride=2)),
+]
+
+
+@pytest.mark.parametrize("records", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+@each_of("name, operation", OPERATIONS)
+def test_flops_are_those_of_torchs_own_counter(name, operation, records):
+    with records():
+        x = torch.ones(4, 8, 16, requires_grad=records is torch.enable_grad and "into" not in name)
+        with Accounting() as account:
+            out = operation(x)
+            if out.requires_grad:
+                out.sum().backward()
+        x = x.detach().requires_grad_(x.requires_grad)
+        with FlopCounterMode(display=False) as counter:
+            out = operation(x)
+            if out.requires_grad:
+                out.sum().backward()
+    assert account.flops == counter.get_total_flops() > 0
 
 
 def test_elementwise_operations_count_no_flops():

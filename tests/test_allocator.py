@@ -53,9 +53,8 @@ def test_segments_have_pytorchs_sizes(nbytes, allocated, reserved):
     device = CachingAllocator(GiB)
     device.malloc("x", nbytes)
     assert device.reserved == reserved
-    assert device.allocated == (
-        allocated if reserved != 12 * MiB else reserved
-    )  # a rest of a small block's size is not cut off
+    # a rest of a small block's size is not cut off
+    assert device.allocated == (allocated if reserved != 12 * MiB else reserved)
 
 
 def test_what_is_freed_is_kept_and_used_again():
@@ -95,11 +94,9 @@ def test_before_it_gives_up_it_gives_whole_segments_back():
 
 @each_of(
     "work, words",
-    [
-        (lambda d: d.malloc("a", 0), "nbytes"),
-        (lambda d: d.malloc("x", 1), "a name of its own"),
-        (lambda d: d.free("y"), "alive are x"),
-    ],
+    (lambda d: d.malloc("a", 0), "nbytes"),
+    (lambda d: d.malloc("x", 1), "a name of its own"),
+    (lambda d: d.free("y"), "alive are x"),
 )
 def test_a_wrong_request_is_answered_in_words(work, words):
     device = CachingAllocator(GiB)

@@ -118,10 +118,8 @@ def test_an_answer_may_be_the_program_of_its_card_or_a_change_of_it():
         "card\n# ~ 0 ==> 1\n"
     )
     found, changed = read_bank(text, "ring-that-hangs", "ring_that_hangs.py")
-    assert (
-        found.source in exercises.card("ring-that-hangs").text
-        and "total = torch.empty_like(block), 1" in changed.source
-    )
+    assert found.source in exercises.card("ring-that-hangs").text
+    assert "total = torch.empty_like(block), 1" in changed.source
     with pytest.raises(ValueError, match="run-report: its statement has no program"):
         read_bank(text, "run-report", "run_report.py")
 
@@ -233,6 +231,13 @@ def test_the_answers_of_a_chapter_share_imports_and_a_worked_cell_gets_its_marks
         "    ### END SOLUTION",
     ]
     assert worked_cell(f"# %% right: worked\n{marked}\n") == marked
+
+
+def test_a_prediction_has_every_answer_that_commits_to_nothing_once():
+    uncommitted = ["not-a-pair", "not-positive", "reversed", "too-wide"]
+    for card in (card for card in exercises.cards() if card.form == "prediction"):
+        wrong = [each.mistake for each in kill_matrix.bank(card.chapter, card.id) if each.sort == "wrong"]
+        assert sorted(each for each in wrong if each in uncommitted) == uncommitted, card.id
 
 
 @each_row("judge", kill_matrix.judges, label=lambda judge: judge[0])

@@ -23,7 +23,7 @@ from course_lib.estimate.memory.frameworks import (
     predicted_bytes,
 )
 from course_lib.estimate.units import GiB
-from tests.tables import each_of
+from tests.tables import each_alone, each_of
 
 TARGETS = {source.name: source.target for source in SOURCES}
 
@@ -157,19 +157,17 @@ def test_a_table_that_nobody_reads_is_named(tmp_path):
     assert bench.not_read(tmp_path) == ["serving.csv"]
 
 
-@pytest.mark.parametrize(
-    ("file", "change", "words"),
-    [
-        ("playbook_h100_sweep.csv", {"tp": ""}, "no tp"),
-        ("playbook_h100_sweep.csv", {"tp": "3"}, "tp=3 cannot split 32 attention heads"),
-        ("playbook_h100_sweep.csv", {"status": "OOM"}, "status OOM: no figure"),
-        ("playbook_h100_sweep.csv", {"peak_memory_gb": "nan"}, "must be above 0"),
-        ("bloom_a100_80gb_sweep.csv", {"dp": ""}, "no dp"),
-        ("torchtitan_perf.csv", {"model": "unknown-9b"}, "No model called 'unknown-9b'"),
-        ("torchtitan_perf.csv", {"activation_checkpointing": "sometimes"}, "choose from none, selective, full"),
-        ("zero_model_state_memory.csv", {"stage": "Px"}, "no stage 'Px'"),
-        ("korthikanti_fig1_memory_gib.csv", {"model": "3T"}, "has no configuration of 3T"),
-    ],
+@each_alone(
+    "file, change, words",
+    ("playbook_h100_sweep.csv", {"tp": ""}, "no tp"),
+    ("playbook_h100_sweep.csv", {"tp": "3"}, "tp=3 cannot split 32 attention heads"),
+    ("playbook_h100_sweep.csv", {"status": "OOM"}, "status OOM: no figure"),
+    ("playbook_h100_sweep.csv", {"peak_memory_gb": "nan"}, "must be above 0"),
+    ("bloom_a100_80gb_sweep.csv", {"dp": ""}, "no dp"),
+    ("torchtitan_perf.csv", {"model": "unknown-9b"}, "No model called 'unknown-9b'"),
+    ("torchtitan_perf.csv", {"activation_checkpointing": "sometimes"}, "choose from none, selective, full"),
+    ("zero_model_state_memory.csv", {"stage": "Px"}, "no stage 'Px'"),
+    ("korthikanti_fig1_memory_gib.csv", {"model": "3T"}, "has no configuration of 3T"),
 )
 def test_a_row_that_cannot_be_read_is_skipped_with_its_reason_and_the_others_are_kept(tmp_path, file, change, words):
     rows = original(file)
@@ -229,12 +227,8 @@ def test_context_ranks_share_one_sequence():
 
 def test_nanotrons_first_stage_takes_layers_for_the_head_that_it_does_not_have():
     small = Shape(layers=16, hidden=2048, heads=32, ffn=8192, vocab=131072, gated=True, norm="RMSNorm", biases=False)
-    assert [nanotron_layers(small, stages) for stages in (1, 2, 4, 8)] == [
-        16,
-        11,
-        6,
-        3,
-    ]  # the head is worth four layers
+    # the head is worth four layers
+    assert [nanotron_layers(small, stages) for stages in (1, 2, 4, 8)] == [16, 11, 6, 3]
     assert nanotron_layers(small, 32) == 1
 
 
@@ -252,23 +246,9 @@ def model_row(**change):
         "biases n_experts params_published_b"
     )
     gpt2 = [
-        "gpt2",
-        12,
-        768,
-        3072,
-        12,
-        12,
-        64,
-        50257,
-        1024,
-        "plain(GELU/ReLU)",
-        "True",
-        "LayerNorm",
-        "True",
-        "True",
-        "",
+        "gpt2", 12, 768, 3072, 12, 12, 64, 50257, 1024, "plain(GELU/ReLU)", "True", "LayerNorm", "True", "True", "",
         "0.124",
-    ]
+    ]  # fmt: skip
     return {**dict(zip(names.split(), gpt2, strict=True)), **change}
 
 

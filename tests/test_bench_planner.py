@@ -3,6 +3,7 @@ without a word."""
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from bench import planner as bench
 from bench.planner.rows import seconds_of
 from bench.planner.sources import TARGETS
-from tests.tables import each_of
+from course_lib.parallel import planner
+from tests.tables import each_alone, each_of
 
 KORTHIKANTI = {  # Korthikanti et al. (2022), tables 3 and 5
     "model": "175B",
@@ -70,15 +72,13 @@ def test_published_steps_of_two_frameworks_are_predicted(tmp_path):
         assert np.all(np.abs(each.predicted / each.measured - 1) < 0.12)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"n_gpus": 128}, "multiply"),
-        ({"iter_time_s_selective_plus_sp": ""}, "no iter_time_s_selective_plus_sp"),
-        ({"layers": ""}, "no layers"),
-        ({"iter_time_s_full_recompute_no_sp": 0}, "above 0"),
-        ({"heads": "many"}, "could not convert"),
-    ],
+@each_alone(
+    "change, reason",
+    ({"n_gpus": 128}, "multiply"),
+    ({"iter_time_s_selective_plus_sp": ""}, "no iter_time_s_selective_plus_sp"),
+    ({"layers": ""}, "no layers"),
+    ({"iter_time_s_full_recompute_no_sp": 0}, "above 0"),
+    ({"heads": "many"}, "could not convert"),
 )
 def test_a_row_that_cannot_be_read_says_why_and_others_are_read(tmp_path, change, reason):
     table(tmp_path, "korthikanti_table3_table5.csv", [{**KORTHIKANTI, **change}, KORTHIKANTI])
@@ -108,6 +108,52 @@ def test_a_table_of_utilization_alone_is_read_by_its_flops(tmp_path):
     shared = next(each for each in found if each.name == "by_share")
     flops = 72 * 64 * 2048 * 96 * 12288**2 * (1 + 2048 / (6 * 12288) + 51200 / (12 * 12288 * 96))
     assert shared.measured[0] == pytest.approx(flops / (0.4 * 989e12 * 64)) and not skipped
+
+
+def test_what_a_table_does_not_print_is_the_fastest_that_fits(tmp_path):
+    plain = {name: KORTHIKANTI[name] for name in KORTHIKANTI if not name.startswith(("iter", "micro", "interleave"))}
+    table(tmp_path, "new_table.csv", [{**plain, "iter_time_s": 6.0, "gpu": "H100"}])
+    table(tmp_path, "printed.csv", [{**plain, "iter_time_s": 6.0, "gpu": "H100", "micro_batch_size": 1, "vp": 3}])
+    found = {each.name: each for each in bench.results(tmp_path)[0]}
+    assert found["new_table"].predicted[0] <= found["printed"].predicted[0]
+    row = found["new_table"].rows[0]
+    assert planner.estimate(row.job, row.cluster, row.layout).ok
+    assert (found["printed"].rows[0].layout.microbatches, found["printed"].rows[0].layout.virtual) == (64, 3)
+
+
+def test_megatrons_weak_scaling_on_h100_is_met():
+    """NVIDIA/Megatron-LM, images/model_table.png (July 2024): 1.7B on 48 to 462B on 6,144 H100."""
+    found, skipped, _ = bench.results(Path(bench.__file__).parent / "tables")
+    errors = found[0].errors(found[0].predicted, found[0].judged)
+    assert not skipped and len(found[0].rows) == 9 and errors["median"] < 6 and errors["p90"] < 13
+
+
+@each_of(
+    "change, graphs",
+    [({}, True), ({"nemo_release": "26.04"}, False), ({"precision": "BF16"}, False), ({"system": "DGX-B200"}, False)],
+)
+def test_a_mixtures_row_runs_as_its_releases_recipe_says(tmp_path, change, graphs):
+    row = {  # NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary-archive.md
+        "nemo_release": "26.06",
+        "task": "Pre-Training",
+        "model": "Qwen3_30B_a3B",
+        "system": "DGX-GB200",
+        "n_gpus": 8,
+        "precision": "MXFP8",
+        "global_batch_size": 512,
+        "micro_batch_size": 4,
+        "seq_len": 4096,
+        "tp": 1,
+        "pp": 1,
+        "cp": 1,
+        "ep": 8,
+        "tokens_per_s_per_gpu": 40706,
+    }
+    table(tmp_path, "megatron_bridge_perf.csv", [{**row, **change}])
+    found, _, _ = only(tmp_path)
+    assert found.rows[0].job.software.graphs == graphs
+    if not change:
+        assert abs(found.predicted[0] / found.measured[0] - 1) < 0.15
 
 
 @each_of(

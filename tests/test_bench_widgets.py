@@ -6,14 +6,13 @@ import json
 import pytest
 
 from bench import widgets as bench
+from tests.tables import each_alone
 
 
-@pytest.mark.parametrize(
-    ("count", "start", "moves", "places"),
-    [
-        pytest.param(3, 0, 5, [1, 2, 1, 0, 1], id="there and back"),
-        pytest.param(2, 1, 3, [0, 1, 0], id="two values, from the last"),
-    ],
+@each_alone(
+    "count, start, moves, places",
+    pytest.param(3, 0, 5, [1, 2, 1, 0, 1], id="there and back"),
+    pytest.param(2, 1, 3, [0, 1, 0], id="two values, from the last"),
 )
 def test_a_slider_is_moved_to_and_fro_over_its_values(count: int, start: int, moves: int, places: list[int]) -> None:
     assert bench.to_and_fro(count, start, moves) == places

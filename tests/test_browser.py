@@ -12,40 +12,30 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from bench import widgets as bench
 from course_grader import exercises
+from course_grader.bank.answer_bank import BankAnswer
 from course_grader.bank.kill_matrix import bank, judge
 from course_lib.folders import ROOT
 from course_lib.messages import count_text
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator
+
+    from bench.chapter_page import ChapterPage
+
 pytestmark = pytest.mark.browser
 
 NAMES = {path.name[:2]: path.name for path in (ROOT / "notebooks").glob("[0-9][0-9]_*")}  # chapter -> its folder
+# cells of a chapter with controls, at least
 WIDGETS = {
-    "00": 7,
-    "01": 5,
-    "02": 5,
-    "03": 3,
-    "04": 3,
-    "05": 4,
-    "06": 3,
-    "07": 2,
-    "08": 5,
-    "09": 2,
-    "10": 2,
-    "12": 5,
-    "14": 4,
-    "15": 4,
-    "16": 5,
-    "17": 6,
-    "18": 3,
-    "19": 4,
-    "20": 3,
-}  # cells of a chapter with controls, at least
+    "00": 7, "01": 5, "02": 5, "03": 3, "04": 3, "05": 4, "06": 3, "07": 2, "08": 5, "09": 2, "10": 2, "12": 5, "14": 4,
+    "15": 4, "16": 5, "17": 6, "18": 3, "19": 4, "20": 3,
+}  # fmt: skip
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text
 
 
@@ -88,10 +78,10 @@ class Opened:
     """A chapter in the browser, after Run All Cells."""
 
     number: str
-    page: Any  # a ChapterPage
+    page: "ChapterPage"
     shots: Path | None
 
-    def shot(self, name: str, of: Any = None) -> None:
+    def shot(self, name: str, of: "Locator | None" = None) -> None:
         """Keep a screenshot of an element, or of the window, where they are asked for."""
         if self.shots:
             (of or self.page.page).screenshot(path=self.shots / f"{self.number}-{name}.png")
@@ -102,16 +92,18 @@ class Opened:
 
 
 @pytest.fixture(scope="module")
-def chapter_page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
+def chapter_page(
+    browser: "Browser", tmp_path_factory: pytest.TempPathFactory
+) -> "Iterator[Callable[[str], ChapterPage]]":
     """A function that opens a chapter: the first with `./course learn`, each further one from the JupyterLab that is
     then there."""
-    from bench.chapter_page import open_chapter
+    from bench.chapter_page import ChapterPage, open_chapter
     from bench.lab import served
 
     with ExitStack() as stack:
-        opened: list[Any] = []
+        opened: list[ChapterPage] = []
 
-        def open_(name: str) -> Any:
+        def open_(name: str) -> ChapterPage:
             if opened:
                 opened[0].turn_to(f"{name}/{name}.ipynb")
             else:
@@ -124,7 +116,7 @@ def chapter_page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def test_a_chapter_in_a_browser(
-    rotating_chapter: str, chapter_page: Callable[[str], Any], subtests: pytest.Subtests
+    rotating_chapter: str, chapter_page: "Callable[[str], ChapterPage]", subtests: pytest.Subtests
 ) -> None:
     name = NAMES[rotating_chapter]
     shots = Path(os.environ["COURSE_SHOTS"]) if os.environ.get("COURSE_SHOTS") else None
@@ -262,7 +254,7 @@ def play_runs_through_the_pictures(chapter: Opened) -> None:
 # ------------------------------------------------------------------------------------- an exercise, from wrong to right
 
 
-def answer(attempt: Attempt, sort: str, name: str) -> Any:
+def answer(attempt: Attempt, sort: str, name: str) -> BankAnswer:
     """An answer of the bank, by its name."""
     known = bank(exercises.card(attempt.exercise).chapter, attempt.exercise)
     return next(each for each in known if (each.sort, each.name) == (sort, name))

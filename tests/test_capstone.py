@@ -32,17 +32,15 @@ def test_a_plan_costs_what_the_planner_says_and_failures_add_to_it():
 
 @each_of(
     "change, problem",
-    [
-        ({"dp": 4}, "devices"),
-        ({"dp": 1, "pp": 3}, "layout"),
-        ({"tp": 4, "dp": 4, "microbatches": 128}, "memory"),
-        ({"recompute": "full"}, "deadline"),
-        ({"recompute": "full"}, "budget"),
-        ({"tokens": 0.99 * COURSE.tokens}, "tokens"),
-        ({"sequences": 480, "microbatches": 240}, "batch"),
-        ({"zero": 7}, "layout"),
-        ({"recompute": "some"}, "layout"),
-    ],
+    ({"dp": 4}, "devices"),
+    ({"dp": 1, "pp": 3}, "layout"),
+    ({"tp": 4, "dp": 4, "microbatches": 128}, "memory"),
+    ({"recompute": "full"}, "deadline"),
+    ({"recompute": "full"}, "budget"),
+    ({"tokens": 0.99 * COURSE.tokens}, "tokens"),
+    ({"sequences": 480, "microbatches": 240}, "batch"),
+    ({"zero": 7}, "layout"),
+    ({"recompute": "some"}, "layout"),
 )
 def test_each_bound_is_found_broken(change, problem):
     found = assess({**GOOD, **change}, COURSE)
@@ -186,9 +184,8 @@ def test_remedies_are_ranked_by_time_and_each_frees_memory():
 
 def test_the_matrix_of_conflicts_has_a_number_in_every_cell():
     cells = mechanisms.matrix()
-    assert len(cells) == 18 and all(
-        np.isfinite([cell.before, cell.after]).all() and cell.before > 0 for cell in cells.values()
-    )
+    assert len(cells) == 18
+    assert all(np.isfinite([cell.before, cell.after]).all() and cell.before > 0 for cell in cells.values())
     times = {key: cell.times for key, cell in cells.items()}
     assert times["ZeRO-3", "data"] == pytest.approx(1.5)
     assert times["ZeRO-3", "pipeline"] == pytest.approx(1.5 * 32)  # three passes in 32 micro-batches, against two

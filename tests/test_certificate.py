@@ -18,6 +18,7 @@ from course_app.learner.work import Folders
 from course_grader.notebooks import parse, render
 from course_lib.messages import Trouble
 from tests.grading_kit import cell_of, mine, small_course
+from tests.tables import each_alone
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +62,11 @@ def test_a_page_that_nobody_touched_holds(learner, written, monkeypatch, capsys)
     assert "nothing differs" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+@each_alone(
     "change, says",
-    [
-        (lambda data: data | {"name": "Eve"}, "The page names Eve; this work folder wrote its certificate for Ada"),
-        (lambda data: data | {"date": "2025-01-01"}, "The page is dated 2025-01-01"),
-        (lambda data: data | {"chapters": []}, "leaves out chapter 01"),
-    ],
+    (lambda data: data | {"name": "Eve"}, "The page names Eve; this work folder wrote its certificate for Ada"),
+    (lambda data: data | {"date": "2025-01-01"}, "The page is dated 2025-01-01"),
+    (lambda data: data | {"chapters": []}, "leaves out chapter 01"),
     ids=["another name", "another day", "a chapter less"],
 )
 def test_a_page_whose_text_and_data_were_changed_alike_is_refused(learner, record, written, tmp_path, change, says):
@@ -142,12 +141,10 @@ def test_a_page_reads_back_as_its_record(record, written):
     assert read(written) == record
 
 
-@pytest.mark.parametrize(
+@each_alone(
     "text, says",
-    [
-        ("<html></html>", "not a certificate"),
-        ('<script type="application/json" id="record">\n{\n</script>', "not a certificate"),
-    ],
+    ("<html></html>", "not a certificate"),
+    ('<script type="application/json" id="record">\n{\n</script>', "not a certificate"),
     ids=["another page", "broken data"],
 )
 def test_a_file_that_is_no_certificate_is_answered_in_words(learner, tmp_path, text, says):

@@ -6,6 +6,7 @@ import importlib
 import re
 import symtable
 from pathlib import Path
+from types import ModuleType
 
 import nbformat
 import pytest
@@ -93,6 +94,21 @@ def test_a_chapter_finds_every_name_it_uses_and_imports_none_in_vain(chapter):
     assert not read - own - given - set(dir(builtins)) - {"display", "get_ipython"}
     modules = {path.stem for path in (ROOT / f"course_chapters/ch{chapter}").glob("*.py")}
     assert not given - read - modules, "imported, and used nowhere in the chapter"
+
+
+@pytest.mark.parametrize("chapter", OPENED)
+def test_a_module_has_every_name_that_a_chapter_takes_from_it(chapter):
+    space: dict[str, object] = {}
+    tree = ast.parse("\n".join(code_of(chapter)))
+    imports = [line for line in tree.body if isinstance(line, ast.Import | ast.ImportFrom)]
+    exec(compile(ast.Module(imports, []), chapter, "exec"), space)
+    taken = {
+        (node.value.id, node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    }
+    modules = {name: each for name, each in space.items() if isinstance(each, ModuleType)}
+    assert not [pair for pair in taken if pair[0] in modules and not hasattr(modules[pair[0]], pair[1])]
 
 
 @pytest.mark.parametrize("chapter", OPENED)

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import nbformat
 import pytest
@@ -25,7 +25,7 @@ from course_grader.classroom.release import gradebook
 from course_grader.classroom.roster import Student
 from course_grader.classroom.safe_html import SafeCells, safe_html, safe_markdown
 from course_grader.notebooks import parse
-from course_grader.records import Report, Verdict
+from course_grader.records import Report, State, Verdict
 from course_grader.service.grading import grade_class
 from course_grader.service.report_cache import latest
 from tests import hostile
@@ -34,6 +34,10 @@ from tests.grading_kit import cell_of
 from tests.patience import patience
 from tests.served_kit import formgrader, hand_in, small_class
 from tests.tables import each_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+    from playwright.sync_api import Page as BrowserPage
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -115,9 +119,8 @@ def test_no_hostile_text_and_no_mixture_of_pieces_of_such_leaves_more_than_plain
     mixed = ["".join(chance.choices(PIECES, k=chance.randrange(2, 15))) for _ in range(800)]
     texts = [made(text) for text in (*hostile.MARKDOWN, *mixed) for made in (safe_markdown, safe_html)]
     with watched(browser) as (page, seen):
-        assert (
-            page.evaluate(HARMFUL, ["<b onclick=x>", "<script>1</script>", "<a href='/x'>"]) != []
-        )  # what it looks for, it sees
+        # what it looks for, it sees
+        assert page.evaluate(HARMFUL, ["<b onclick=x>", "<script>1</script>", "<a href='/x'>"]) != []
         assert page.evaluate(HARMFUL, texts) == []
         assert seen == []
 
@@ -169,7 +172,7 @@ def test_outputs_and_metadata_of_a_hostile_notebook_are_cut_to_what_may_be_shown
 # ------------------------------------------------------------------------------------------- a page of feedback
 
 
-def report(exercise: str, *verdicts: Verdict, state: Any = "answered", points: float = 0.0, note: str = "") -> Report:
+def report(exercise: str, *verdicts: Verdict, state: State = "answered", points: float = 0.0, note: str = "") -> Report:
     return Report(exercise=exercise, state=state, points=points, maximum=5.0, verdicts=verdicts, note=note, cases=3)
 
 
@@ -199,7 +202,7 @@ def hostile_page() -> Page:
 
 
 @contextmanager
-def watched(browser: Any, **context: Any) -> Iterator[tuple[Any, list[str]]]:
+def watched(browser: "Browser", **context: object) -> "Iterator[tuple[BrowserPage, list[str]]]":
     """A browser page, and a list that grows with each request that was let out, each dialog and each script error."""
     seen: list[str] = []
     with browser.new_context(**context) as room:
@@ -210,14 +213,15 @@ def watched(browser: Any, **context: Any) -> Iterator[tuple[Any, list[str]]]:
             lambda request: request.failure != "csp" and seen.append(f"request {request.url[:80]}: {request.failure}"),
         )
         page.on("dialog", lambda dialog: (seen.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        # formgrader's own, without a network
         page.on(
             "pageerror", lambda error: "MathJax is not defined" not in str(error) and seen.append(f"script {error}")
-        )  # formgrader's own, without a network
+        )
         page.on("popup", lambda popup: seen.append("popup"))
         yield page, seen
 
 
-def look(page: Any, path: Path) -> None:
+def look(page: "BrowserPage", path: Path) -> None:
     """Open a file and do what a reader does: scroll through it, unfold all, hover."""
     page.goto(path.as_uri())
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
@@ -259,7 +263,7 @@ def test_the_content_policy_alone_stops_what_cleaning_would_have_missed(browser,
     assert seen_by["policy"] == [] and {"dialog", "request"} <= set(seen_by["nothing"])
 
 
-def plain_page(**more: Any) -> Page:
+def plain_page(**more: object) -> Page:
     right = [Verdict(kind="values", part="state", ok=True), Verdict(kind="generality", part="state", ok=True)]
     wrong = Verdict(
         kind="values",
@@ -326,11 +330,8 @@ def test_a_page_says_points_lateness_what_is_wrong_and_what_to_do_next():
 
 def test_a_notebook_that_could_not_be_read_is_said_once_and_not_at_every_exercise():
     html = feedback_page.render(plain_page(trouble="01_small.ipynb is not a whole notebook."))
-    assert (
-        html.count("is not a whole notebook") == 1
-        and "Your notebook could not be graded" in html
-        and 'class="exercise' not in html
-    )
+    assert html.count("is not a whole notebook") == 1 and "Your notebook could not be graded" in html
+    assert 'class="exercise' not in html
 
 
 @pytest.mark.browser
@@ -405,7 +406,7 @@ def score_in_book(folder: ClassFolder, student: str) -> tuple[float, float]:
         return found.score, found.max_score
 
 
-def submission(page: Any, address: str, student: str, folder: ClassFolder) -> None:
+def submission(page: "BrowserPage", address: str, student: str, folder: ClassFolder) -> None:
     with closing(gradebook(folder)) as book:
         ident = book.find_submission_notebook(NAME, NAME, student).id
     page.goto(f"{address}/formgrader/submissions/{ident}/")
@@ -431,10 +432,8 @@ def test_formgrader_shows_the_reports_points_and_what_is_set_there_by_hand_stays
         submission(page, address, "ada", graded)
         shown = page.eval_on_selector_all("input.score", "all => all.map(each => each.placeholder || each.value)")
         assert shown == ["5", "3", "10", "10", ""]  # a person has still to read the essay
-        assert (
-            "state-13b: 5 of 5 points (answered)" in page.content()
-            and "data:image/png;base64,iVBORw0KGgo=" in page.content()
-        )
+        assert "state-13b: 5 of 5 points (answered)" in page.content()
+        assert "data:image/png;base64,iVBORw0KGgo=" in page.content()
         for box, text, kind in (
             ("#essay", "3", "grade"),
             ("#essay-comment", "Well argued; *time* is missing.", "comment"),
@@ -453,9 +452,8 @@ def test_formgrader_shows_the_reports_points_and_what_is_set_there_by_hand_stays
         mine = next(path for path in given.written if "ada" in path.parts)
         made = mine.read_bytes()
         page.goto(mine.as_uri())
-        assert (
-            page.locator(".score b").inner_text() == "31" and "Well argued; <em>time</em> is missing." in page.content()
-        )
+        assert page.locator(".score b").inner_text() == "31"
+        assert "Well argued; <em>time</em> is missing." in page.content()
 
         mine.unlink()
         page.goto(f"{address}/formgrader/manage_submissions/{NAME}")
@@ -517,25 +515,19 @@ def test_a_page_holds_no_answer_of_the_course_no_hidden_case_and_nobody_elses_nu
 
 @each_of(
     "way, file, there",
-    [
-        (
-            "canvas",
-            "lovelaceada_LATE_1001_678_01_small-1.ipynb",
-            ("canvas", "lovelaceada_LATE_1001_678_01_small-1.html"),
-        ),
-        (
-            "moodle",
-            "Ada Lovelace_12345_assignsubmission_file_/mine.ipynb",
-            ("moodle", "Ada Lovelace_12345_assignsubmission_file_/01_small.html"),
-        ),
-        (
-            "moodle",
-            "Ada Lovelace_12345_assignsubmission_file/mine.ipynb",
-            ("moodle", "Ada Lovelace_12345_assignsubmission_file/01_small.html"),
-        ),
-        ("canvas", "renamed_by_hand.ipynb", None),
-        ("folder", "ada.ipynb", None),
-    ],
+    ("canvas", "lovelaceada_LATE_1001_678_01_small-1.ipynb", ("canvas", "lovelaceada_LATE_1001_678_01_small-1.html")),
+    (
+        "moodle",
+        "Ada Lovelace_12345_assignsubmission_file_/mine.ipynb",
+        ("moodle", "Ada Lovelace_12345_assignsubmission_file_/01_small.html"),
+    ),
+    (
+        "moodle",
+        "Ada Lovelace_12345_assignsubmission_file/mine.ipynb",
+        ("moodle", "Ada Lovelace_12345_assignsubmission_file/01_small.html"),
+    ),
+    ("canvas", "renamed_by_hand.ipynb", None),
+    ("folder", "ada.ipynb", None),
 )
 def test_a_page_is_named_as_the_lms_that_sent_the_work_takes_it_back(way, file, there):
     assert lms_name(way, file, "01_small.html") == there
@@ -556,9 +548,8 @@ def test_zips_hold_each_page_once_under_a_name_of_its_own_and_what_is_not_graded
     }
     assert [path.read_bytes() for path in make_feedback(folder).zips] == [path.read_bytes() for path in given.zips]
     one = make_feedback(folder, students=["ada"])  # the chapter's zips stay whole
-    assert len(one.written) == 1 and [path.read_bytes() for path in one.zips] == [
-        path.read_bytes() for path in given.zips
-    ]
+    assert len(one.written) == 1
+    assert [path.read_bytes() for path in one.zips] == [path.read_bytes() for path in given.zips]
     (folder.submissions.reports("eve", "01") / "latest.json").unlink()
     again = make_feedback(ClassFolder.open(folder.root))
     assert [path.parent.parent.name for path in again.written] == ["ada"] and again.skipped[0][:2] == ("eve", "01")
@@ -566,14 +557,12 @@ def test_zips_hold_each_page_once_under_a_name_of_its_own_and_what_is_not_graded
 
 @each_of(
     "text",
-    [
-        "RuntimeError: 100 78 0:40 / / ro,nosuid,nodev,relatime - tmpfs tmpfs rw",
-        f"one GPU: return a number in days; got str '{sys.prefix}/bin/python",
-        "KeyError: ['/root/.pyenv/versions/3.11.7/lib/python311.zip', '']",
-        "ValueError: environ({'LANG': 'C.UTF-8'})",
-        "OSError: /opt/course/lib/python3.11/site-packages/torch/__init__.py",
-        "got str '55d0c8a00000-55d0c8a01000 r--p 00000000",
-    ],
+    "RuntimeError: 100 78 0:40 / / ro,nosuid,nodev,relatime - tmpfs tmpfs rw",
+    f"one GPU: return a number in days; got str '{sys.prefix}/bin/python",
+    "KeyError: ['/root/.pyenv/versions/3.11.7/lib/python311.zip', '']",
+    "ValueError: environ({'LANG': 'C.UTF-8'})",
+    "OSError: /opt/course/lib/python3.11/site-packages/torch/__init__.py",
+    "got str '55d0c8a00000-55d0c8a01000 r--p 00000000",
 )
 def test_a_page_leaves_out_what_an_answer_says_of_the_machine_that_graded_it(text):
     honest = "RuntimeError: inconsistent tensor size, expected tensor [2] and src [3] (line 3 of your cell: x @ y)"

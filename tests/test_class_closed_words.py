@@ -217,19 +217,17 @@ def message_of(text, value, *, params=None, args=()):
 
 @each_of(
     "text, value, told",
-    [
-        ("a node of 12,345 MB: 'srv-7' is wrong.", "srv-7", "a node of 12,345 MB: '…' is wrong."),
-        ("got SRV-7 here.", "srv-7", "got …-7 here."),
-        ("'memory' is no response.", ["memory"], "'memory' is no response."),
-        ("got 7351946 GPUs, 1.23456e-5 of it.", 7351946, "got ≈7,400,000 GPUs, ≈1.2e-05 of it."),
-        ("got 735 of 12345 MB.", 735, "got 735 of 12345 MB."),
-        ("got 65,537 of 989e12 FLOP/s.", 1, "got 65,537 of 989e12 FLOP/s."),
-        ("in float32 of shape (9001, 9002).", 1, "in float32 of shape (≈9,000, ≈9,000)."),
-        ("0000735 and 7.3e-99.", 1, "≈740 and …."),
-        ("the list 1, 2, 3, 4, 5, 6, 7, 8.", 1, "the list 1, 2, 3, 4, 5, 6, …."),
-        ("return 'a', 'b', 'c', 'd', 'e', 'f', 'g'.", "a", "return 'a', 'b', 'c', 'd', 'e', 'f', 'g'."),
-        ("!? is wrong; !? is no word.", "!?", "… is wrong; … is no word."),
-    ],
+    ("a node of 12,345 MB: 'srv-7' is wrong.", "srv-7", "a node of 12,345 MB: '…' is wrong."),
+    ("got SRV-7 here.", "srv-7", "got …-7 here."),
+    ("'memory' is no response.", ["memory"], "'memory' is no response."),
+    ("got 7351946 GPUs, 1.23456e-5 of it.", 7351946, "got ≈7,400,000 GPUs, ≈1.2e-05 of it."),
+    ("got 735 of 12345 MB.", 735, "got 735 of 12345 MB."),
+    ("got 65,537 of 989e12 FLOP/s.", 1, "got 65,537 of 989e12 FLOP/s."),
+    ("in float32 of shape (9001, 9002).", 1, "in float32 of shape (≈9,000, ≈9,000)."),
+    ("0000735 and 7.3e-99.", 1, "≈740 and …."),
+    ("the list 1, 2, 3, 4, 5, 6, 7, 8.", 1, "the list 1, 2, 3, 4, 5, 6, …."),
+    ("return 'a', 'b', 'c', 'd', 'e', 'f', 'g'.", "a", "return 'a', 'b', 'c', 'd', 'e', 'f', 'g'."),
+    ("!? is wrong; !? is no word.", "!?", "… is wrong; … is no word."),
 )
 def test_a_message_keeps_what_is_known_and_rounds_or_leaves_out_the_rest(text, value, told):
     assert message_of(text, value, params={"n": 65_537}, args=(989e12,)) == told

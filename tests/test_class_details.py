@@ -32,25 +32,11 @@ from course_grader.worker.plain_values import NotPlain, plain
 from course_grader.worker.protocol import Garbled, Unreadable
 from course_lib.messages import Trouble
 from tests.class_kit import NAME, archive, as_bytes, at, class_at, course_at, parse_here, saved, tiny, work
+from tests.conftest import cell
 from tests.grading_kit import REPOSITORY, SMALL, cell_of
 from tests.tables import each_of
 
-ESSAY = {
-    "cell_type": "markdown",
-    "id": "essay",
-    "metadata": {
-        "nbgrader": {
-            "grade": True,
-            "grade_id": "essay",
-            "locked": False,
-            "points": 5,
-            "schema_version": 3,
-            "solution": True,
-            "task": False,
-        }
-    },
-    "source": "Say why.\n\n### BEGIN SOLUTION\nBecause.\n### END SOLUTION",
-}
+ESSAY = cell("Say why.\n\n### BEGIN SOLUTION\nBecause.\n### END SOLUTION", "essay", grade=True, points=5, solution=True)
 
 
 @pytest.fixture(scope="module")
@@ -157,13 +143,11 @@ def test_points_that_a_person_took_off_are_nothing_to_look_at_first():
 
 @each_of(
     "first, last, said, theirs",
-    [
-        ("Иван", "Иванов", "ивановиван", True),
-        ("Иван", "Иванов", "ivanovivan", True),  # Canvas wrote it in Latin letters
-        ("Иван", "Иванов", "петровапётр", False),
-        ("Zoë", "Núñez", "nunezzoe", True),
-        ("Zoë", "Núñez", "team_blue", False),  # a group's name
-    ],
+    ("Иван", "Иванов", "ивановиван", True),
+    ("Иван", "Иванов", "ivanovivan", True),  # Canvas wrote it in Latin letters
+    ("Иван", "Иванов", "петровапётр", False),
+    ("Zoë", "Núñez", "nunezzoe", True),
+    ("Zoë", "Núñez", "team_blue", False),  # a group's name
 )
 def test_a_name_in_other_letters_gives_no_hint_of_a_group(first, last, said, theirs):
     student = Student(id="one", first_name=first, last_name=last, lms_id="1")

@@ -42,7 +42,7 @@ from tests.class_kit import (
     work,
 )
 from tests.crash_kit import Made
-from tests.tables import each_of
+from tests.tables import each_alone, each_of
 
 NOW = at("2026-10-12 12:00")
 ADA = ("ada", "Ada", "Lovelace", "1001")
@@ -84,23 +84,18 @@ def test_every_form_of_canvass_gradebook_gives_the_same_student(tmp_path, name):
     assert (student.id, student.first_name, student.last_name, student.lms_id) == ADA and student.email == "ada@uni.edu"
 
 
-@pytest.mark.parametrize(
-    ("text", "student"),
-    [
-        (
-            "Vorname,Nachname,E-Mail-Adresse,ID-Nummer\nJörg,Müller,jm@uni.de,m77\n",
-            ("m77", "Jörg", "Müller", "jm@uni.de"),
-        ),
-        (
-            'ID,"Vollständiger Name",E-Mail-Adresse,Status\nTeilnehmer/in9001,Jörg Müller,jm@uni.de,x\n',
-            ("jm", "Jörg", "Müller", "jm@uni.de"),
-        ),
-        (
-            "Prénom,Nom,Numéro d’identification,Adresse de courriel\nZoé,Núñez,,zoe@u.fr\n",
-            ("zoe", "Zoé", "Núñez", "zoe@u.fr"),
-        ),
-        ("Nombre;Apellido(s);Dirección de correo\nZoé;Núñez;zoe@u.es\n", ("zoe", "Zoé", "Núñez", "zoe@u.es")),
-    ],
+@each_alone(
+    "text, student",
+    ("Vorname,Nachname,E-Mail-Adresse,ID-Nummer\nJörg,Müller,jm@uni.de,m77\n", ("m77", "Jörg", "Müller", "jm@uni.de")),
+    (
+        'ID,"Vollständiger Name",E-Mail-Adresse,Status\nTeilnehmer/in9001,Jörg Müller,jm@uni.de,x\n',
+        ("jm", "Jörg", "Müller", "jm@uni.de"),
+    ),
+    (
+        "Prénom,Nom,Numéro d’identification,Adresse de courriel\nZoé,Núñez,,zoe@u.fr\n",
+        ("zoe", "Zoé", "Núñez", "zoe@u.fr"),
+    ),
+    ("Nombre;Apellido(s);Dirección de correo\nZoé;Núñez;zoe@u.es\n", ("zoe", "Zoé", "Núñez", "zoe@u.es")),
     ids=["German", "German worksheet", "French", "Spanish"],
 )
 def test_moodles_lists_are_read_in_other_languages(tmp_path, text, student):
@@ -135,9 +130,8 @@ def test_somebody_new_never_takes_over_the_folder_of_one_of_the_same_id():
     other = Student(id="j.smith", last_name="Smith", email="j.smith@gmail.com", lms_id="2")
     made = merged([first], [other])
     assert made.new == ("j.smith@gmail.com",) and made.gone == ("j.smith",) and made.students[0] == first
-    apart = [
-        Student(id="j.smith@uni.edu", last_name="Smith", email="j.smith@uni.edu")
-    ]  # the same person in a list without numbers
+    # the same person in a list without numbers
+    apart = [Student(id="j.smith@uni.edu", last_name="Smith", email="j.smith@uni.edu")]
     assert merged([first], apart).students == (first,)
 
 
@@ -146,17 +140,15 @@ def test_somebody_new_never_takes_over_the_folder_of_one_of_the_same_id():
 
 @each_of(
     "text, moment",
-    [
-        ("Montag, 12. Oktober 2026, 09:30", "2026-10-12 09:30"),
-        ("lundi 12 octobre 2026, 09:30", "2026-10-12 09:30"),
-        ("lunes, 12 de octubre de 2026, 21:30", "2026-10-12 21:30"),
-        ("Monday, 12 October 2026, 9:30 PM", "2026-10-12 21:30"),
-        ("12.10.2026 09:30", "2026-10-12 09:30"),
-        ("25/10/2026 09:30", "2026-10-25 09:30"),
-        ("2026-10-12 09:30:00.5 UTC", "2026-10-12 09:30:00.5+00:00"),
-        ("-", None),
-        ("", None),
-    ],
+    ("Montag, 12. Oktober 2026, 09:30", "2026-10-12 09:30"),
+    ("lundi 12 octobre 2026, 09:30", "2026-10-12 09:30"),
+    ("lunes, 12 de octubre de 2026, 21:30", "2026-10-12 21:30"),
+    ("Monday, 12 October 2026, 9:30 PM", "2026-10-12 21:30"),
+    ("12.10.2026 09:30", "2026-10-12 09:30"),
+    ("25/10/2026 09:30", "2026-10-25 09:30"),
+    ("2026-10-12 09:30:00.5 UTC", "2026-10-12 09:30:00.5+00:00"),
+    ("-", None),
+    ("", None),
 )
 def test_a_moment_is_read_in_the_languages_of_moodle(text, moment):
     assert csv_tables.moment_in(text) == (at(moment) if moment else None)
@@ -188,18 +180,20 @@ def folder(made, tmp_path) -> ClassFolder:
     return copy_of(made, tmp_path / "class")
 
 
-def take(folder, tmp_path, data, **how):
-    return collect(folder, saved(tmp_path / "s.zip", data), parse=parse_here, now=NOW, **how)
+@pytest.fixture
+def take(folder, tmp_path):
+    def take(data, **how):
+        return collect(folder, saved(tmp_path / "s.zip", data), parse=parse_here, now=NOW, **how)
+
+    return take
 
 
 def taken(done):
     return {each.student: each.file for each in done.taken}
 
 
-def test_canvas_names_of_groups_typed_text_and_lengthened_files_are_understood(folder, tmp_path):
+def test_canvas_names_of_groups_typed_text_and_lengthened_files_are_understood(take):
     done = take(
-        folder,
-        tmp_path,
         archive(
             {
                 "team_blue_1005_78_01_small.ipynb": tiny(),
@@ -208,28 +202,24 @@ def test_canvas_names_of_groups_typed_text_and_lengthened_files_are_understood(f
                 "turingalan_1003_text.html": b"see above",
                 "LATE_anon_1001_79_01_small.ipynb": tiny(),
             }
-        ),
+        )
     )
     assert set(taken(done)) == {"leslie", "grace", "barbara"}
-    assert any("team_blue" in note and "leslie" in note for note in done.notes) and not any(
-        "hoppergrace" in note for note in done.notes
-    )
-    assert any("alan handed in no notebook" in line for line in done.unmatched) and any(
-        "anonymous" in line for line in done.unmatched
-    )
+    assert any("team_blue" in note and "leslie" in note for note in done.notes)
+    assert not any("hoppergrace" in note for note in done.notes)
+    assert any("alan handed in no notebook" in line for line in done.unmatched)
+    assert any("anonymous" in line for line in done.unmatched)
 
 
-def test_feedback_on_a_zip_that_was_handed_in_goes_back_under_canvass_numbers(folder, tmp_path):
+def test_feedback_on_a_zip_that_was_handed_in_goes_back_under_canvass_numbers(folder, take):
     inner = archive({"01_small/01_small.ipynb": tiny(), "01_small/receipt.json": b"{}"})
     take(
-        folder,
-        tmp_path,
         archive(
             {
                 "lovelaceada_1001_71_01_small-2026-10-12-0930.zip": inner,
                 "hoppergrace_LATE_1002_77_a.b.ipynb.txt": tiny(),
             }
-        ),
+        )
     )
     names = {
         student: lms_name("canvas", folder.submissions.arrival_record(student, "01")["file"], "x.html")
@@ -260,17 +250,11 @@ def test_before_anything_is_handed_in_every_command_says_so(folder, capsys):
         assert said in told.out + told.err
 
 
-def test_two_notebooks_of_one_upload_are_told(folder, tmp_path):
-    done = take(
-        folder,
-        tmp_path,
-        archive({"lovelaceada_1001_7_01_small.ipynb": tiny("a"), "lovelaceada_1001_8_draft.ipynb": tiny("b")}),
-    )
+def test_two_notebooks_of_one_upload_are_told(take):
+    done = take(archive({"lovelaceada_1001_7_01_small.ipynb": tiny("a"), "lovelaceada_1001_8_draft.ipynb": tiny("b")}))
     assert any("draft.ipynb counts, 01_small.ipynb not" in note for note in done.notes)
     again = take(
-        folder,
-        tmp_path,
-        archive({"lovelaceada_1001_9_01_small-1.ipynb": tiny("c"), "lovelaceada_1001_8_01_small.ipynb": tiny("b")}),
+        archive({"lovelaceada_1001_9_01_small-1.ipynb": tiny("c"), "lovelaceada_1001_8_01_small.ipynb": tiny("b")})
     )
     assert len(again.taken) == 1 and not any("several notebooks" in note for note in again.notes)
 
@@ -308,26 +292,21 @@ def zipped(name: str, data: bytes, encoding: str) -> bytes:
     [(ZOE, "utf-8"), (unicodedata.normalize("NFD", ZOE), "utf-8"), (ZOE, "cp437"), ("zoe\\01_small.ipynb", "ascii")],
     ids=["macOS's Finder", "macOS's letters", "Windows", "older Windows"],
 )
-def test_names_that_other_systems_wrote_into_a_zip_are_read(folder, tmp_path, name, encoding):
-    files = taken(take(folder, tmp_path, zipped(name, tiny(), encoding)))
+def test_names_that_other_systems_wrote_into_a_zip_are_read(take, name, encoding):
+    files = taken(take(zipped(name, tiny(), encoding)))
     assert set(files) == {"zoe"} and files["zoe"].split("/")[-1] == "01_small.ipynb"
 
 
-def test_a_notebook_that_cannot_be_read_is_its_chapters_by_its_name(folder, tmp_path):
-    done = take(
-        folder,
-        tmp_path,
-        archive({"ada/01_small.ipynb": b"{\n<<<<<<< HEAD\n", "grace/mine.ipynb": b"{\n<<<<<<< HEAD\n"}),
-    )
-    assert [(each.student, each.chapter) for each in done.taken] == [("ada", "01")] and "merge" in done.taken[0].notes[
-        0
-    ]
+def test_a_notebook_that_cannot_be_read_is_its_chapters_by_its_name(take):
+    done = take(archive({"ada/01_small.ipynb": b"{\n<<<<<<< HEAD\n", "grace/mine.ipynb": b"{\n<<<<<<< HEAD\n"}))
+    assert [(each.student, each.chapter) for each in done.taken] == [("ada", "01")]
+    assert "merge" in done.taken[0].notes[0]
     assert len(done.unmatched) == 1 and "use --chapter" in done.unmatched[0]
 
 
-def test_an_archive_of_nothing_is_told(folder, tmp_path):
+def test_an_archive_of_nothing_is_told(take):
     with pytest.raises(Trouble, match="no file in"):
-        take(folder, tmp_path, archive({}))
+        take(archive({}))
 
 
 # ------------------------------------------------------------------------------------------------ back into the LMS
@@ -391,11 +370,8 @@ def test_a_place_that_cannot_be_written_is_told_in_a_line(graded, tmp_path, caps
     for place in (tmp_path, tmp_path / "file" / "x.csv"):
         assert run(["class", "export", "01", "-C", str(graded.root), "-o", str(place)]) == 1
         said = capsys.readouterr().err
-        assert (
-            str(place.parent if place.name == "x.csv" else place) in said
-            and "Way out" in said
-            and len(said.splitlines()) == 2
-        )
+        assert str(place.parent if place.name == "x.csv" else place) in said and "Way out" in said
+        assert len(said.splitlines()) == 2
 
 
 def test_a_full_disk_is_told_without_the_course_being_set_up_anew(graded, capsys, monkeypatch):
@@ -409,9 +385,8 @@ def test_a_full_disk_is_told_without_the_course_being_set_up_anew(graded, capsys
 
 def test_names_are_notebooks_whatever_a_browser_hung_on_them():
     names = ["a.ipynb", "a.IPYNB", "a.ipynb.txt", "a.ipynb-1.txt", "a.ipynb (2).json", "a-1.ipynb"]
-    assert all(map(lms.is_notebook, names)) and not any(
-        map(lms.is_notebook, ["a.html", "ipynb", "a.ipynb.zip", "a.ipynb.html"])
-    )
+    assert all(map(lms.is_notebook, names))
+    assert not any(map(lms.is_notebook, ["a.html", "ipynb", "a.ipynb.zip", "a.ipynb.html"]))
 
 
 # ------------------------------------------------------------------------------------------------ formgrader's list
@@ -440,15 +415,13 @@ def test_formgrader_calls_collected_work_graded_and_its_own_autograder_is_turned
 # ------------------------------------------------------------------------------------------ a gradebook that others use
 
 
-@pytest.mark.parametrize(
+@each_alone(
     "words",
-    [
-        ("extend", "ada", "01", "--until", "2999-01-01"),
-        ("export", "01"),
-        ("feedback", "01"),
-        ("release", "01"),
-        ("roster", "r.csv"),
-    ],
+    ("extend", "ada", "01", "--until", "2999-01-01"),
+    ("export", "01"),
+    ("feedback", "01"),
+    ("release", "01"),
+    ("roster", "r.csv"),
 )
 def test_a_gradebook_that_another_program_holds_is_told_in_a_line(graded, words, capsys, monkeypatch):
     folder = ClassFolder.open(graded.root)

@@ -29,6 +29,7 @@ from course_grader.worker.worker_pool import WorkerPool
 from course_lib.messages import Trouble
 from tests.class_kit import NAME, as_bytes, class_at, course_at, saved, work
 from tests.grading_kit import SMALL, as_released, cell_of, full, marked, mine, own, points, small_course, small_source
+from tests.tables import each_alone
 
 WEEKS, DAYS = "predict-weeks", "train-days-7b"
 RIGHT = {name: cell_of(small_source(), name)["source"] for name in SMALL}
@@ -169,18 +170,12 @@ def with_copy(text: str, place: int, kind: str = "code") -> Notebook:
     return made
 
 
-@pytest.mark.parametrize(
-    ("learner", "earned", "said"),
-    [
-        (
-            with_copy(TEXTS["wrong"](DAYS), 1),
-            False,
-            "Its check sees cell 11",
-        ),  # both run, and the check sees the second
-        (with_copy(TEXTS["stub"](DAYS), 1), True, "Its check sees cell 10"),  # an untouched copy undoes nothing
-        (with_copy(TEXTS["wrong"](DAYS), 2), True, "Its check sees cell 10"),  # after the check
-        (with_copy(TEXTS["wrong"](DAYS), -1), True, "Its check sees cell 11"),
-    ],
+@each_alone(
+    "learner, earned, said",
+    (with_copy(TEXTS["wrong"](DAYS), 1), False, "Its check sees cell 11"),  # both run, and the check sees the second
+    (with_copy(TEXTS["stub"](DAYS), 1), True, "Its check sees cell 10"),  # an untouched copy undoes nothing
+    (with_copy(TEXTS["wrong"](DAYS), 2), True, "Its check sees cell 10"),  # after the check
+    (with_copy(TEXTS["wrong"](DAYS), -1), True, "Its check sees cell 11"),
     ids=["wrong before the check", "stub before the check", "wrong after the check", "wrong at the top"],
 )
 def test_what_the_check_sees_counts(workers, learner, earned, said):
@@ -289,15 +284,13 @@ def test_one_damaged_cell_costs_its_exercise_alone_and_is_listed(workers, name):
         parse(text_of(change).decode())
 
 
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (text_of(lambda cells: None) + b"\n}\n", "1 characters behind the notebook's end"),
-        (text_of(lambda cells: None) * 2, "characters behind the notebook's end"),
-        (text_of(lambda cells: None) + b"\0" * 4096, ""),
-        (text_of(lambda cells: cells[0].update(source="# caf@")).replace(b"caf@", b"caf\xe9"), "not UTF-8"),
-        (b'{"damage": ["mine"], ' + text_of(lambda cells: cells[9].update(damaged="mine"))[1:], ""),
-    ],
+@each_alone(
+    "data, words",
+    (text_of(lambda cells: None) + b"\n}\n", "1 characters behind the notebook's end"),
+    (text_of(lambda cells: None) * 2, "characters behind the notebook's end"),
+    (text_of(lambda cells: None) + b"\0" * 4096, ""),
+    (text_of(lambda cells: cells[0].update(source="# caf@")).replace(b"caf@", b"caf\xe9"), "not UTF-8"),
+    (b'{"damage": ["mine"], ' + text_of(lambda cells: cells[9].update(damaged="mine"))[1:], ""),
     ids=[
         "a brace behind its end",
         "twice in one file",

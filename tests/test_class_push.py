@@ -18,6 +18,7 @@ from tests.class_kit import NAME, SIX, as_bytes, class_at, copy_of, course_at, s
 from tests.crash_kit import Made
 from tests.fake_lms import CANVAS, MOODLE, TOKEN, Fake
 from tests.guide_kit import blocks
+from tests.tables import each_alone
 
 HANDED_IN = ("ada", "alan", "leslie", "zoe")
 NUMBER = {each.id: each.lms_id for each in SIX}
@@ -103,18 +104,16 @@ def test_a_dry_run_sends_nothing_then_all_is_sent_and_then_nothing_is_left(folde
     assert all(TOKEN.encode() not in path.read_bytes() for path in folder.root.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize(
-    ("there", "does"),
-    [
-        ({"score": None}, "send"),
-        ({"score": 3.0}, "kept"),
-        ({"score": 0.0}, "kept"),
-        ({"score": 2.0, "entered_score": 3.0}, "kept"),  # Canvas deducts for lateness
-        ({"score": 0.0, "missing": True, "grader_id": None}, {CANVAS: "send", MOODLE: "kept"}),  # Canvas's own 0
-        ({"score": None, "excused": True}, {CANVAS: "kept", MOODLE: "send"}),
-        ({"score": None, "gradeislocked": True}, {CANVAS: "send", MOODLE: "kept"}),
-        ({"score": None, "gradeisoverridden": True}, {CANVAS: "send", MOODLE: "kept"}),
-    ],
+@each_alone(
+    "there, does",
+    ({"score": None}, "send"),
+    ({"score": 3.0}, "kept"),
+    ({"score": 0.0}, "kept"),
+    ({"score": 2.0, "entered_score": 3.0}, "kept"),  # Canvas deducts for lateness
+    ({"score": 0.0, "missing": True, "grader_id": None}, {CANVAS: "send", MOODLE: "kept"}),  # Canvas's own 0
+    ({"score": None, "excused": True}, {CANVAS: "kept", MOODLE: "send"}),
+    ({"score": None, "gradeislocked": True}, {CANVAS: "send", MOODLE: "kept"}),
+    ({"score": None, "gradeisoverridden": True}, {CANVAS: "send", MOODLE: "kept"}),
 )
 def test_what_a_person_set_stays(folder, fake, address, there, does):
     fake.entries[NUMBER["zoe"]] = dict(there)
@@ -150,13 +149,11 @@ def test_a_connection_that_ends_while_grades_are_set_costs_nothing(folder, fake,
     assert set(json.loads((folder.root / RECORD).read_text())[address]) == {"ada", *HANDED_IN}
 
 
-@pytest.mark.parametrize(
-    ("status", "headers", "text", "seconds"),
-    [
-        (429, {"Retry-After": "9"}, "", 9),
-        (403, {}, "403 Forbidden (Rate Limit Exceeded)", 1),
-        (503, {"Retry-After": "Wed, 21 Oct 2026"}, "", 1),
-    ],
+@each_alone(
+    "status, headers, text, seconds",
+    (429, {"Retry-After": "9"}, "", 9),
+    (403, {}, "403 Forbidden (Rate Limit Exceeded)", 1),
+    (503, {"Retry-After": "Wed, 21 Oct 2026"}, "", 1),
 )
 def test_a_busy_lms_is_asked_again(folder, fake, address, waited, status, headers, text, seconds):
     fake.first = [(part, status, headers, text) for part in ("users", "update_grades")]
@@ -199,20 +196,18 @@ def test_what_waits_for_a_person_or_could_not_be_read_is_left_out(folder, fake, 
 HTML = "<!doctype html><title>Log in</title>"
 
 
-@pytest.mark.parametrize(
-    ("change", "words", "way"),
-    [
-        ({"CANVAS_TOKEN": "", "MOODLE_TOKEN": ""}, "_TOKEN is not set", "export"),
-        ({"CANVAS_TOKEN": "a b", "MOODLE_TOKEN": "ä"}, "characters that no token has", "export"),
-        ({"CANVAS_TOKEN": "old", "MOODLE_TOKEN": "old"}, "nvalid .*token", "_TOKEN"),
-        ((404, {}, '{"errors":[{"message":"The specified resource does not exist."}]}'), "404", "copy the address"),
-        ((302, {"Location": "https://sso.uni.edu/"}, ""), "sends on to https://sso.uni.edu/", "after logging in"),
-        ((500, {}, f"oops {TOKEN}"), "500", "export"),
-        ((200, {}, HTML), "does not answer like", "check the address"),
-        ({"points_possible": 100, "grademax": 100}, "gives 100 points", "set the assignment's points"),
-        ({"grading_type": "pass_fail", "scaleid": 3}, "no points|by a scale", "export"),
-        ({"published": False, "scaleid": 3}, "not published|by a scale", "export"),
-    ],
+@each_alone(
+    "change, words, way",
+    ({"CANVAS_TOKEN": "", "MOODLE_TOKEN": ""}, "_TOKEN is not set", "export"),
+    ({"CANVAS_TOKEN": "a b", "MOODLE_TOKEN": "ä"}, "characters that no token has", "export"),
+    ({"CANVAS_TOKEN": "old", "MOODLE_TOKEN": "old"}, "nvalid .*token", "_TOKEN"),
+    ((404, {}, '{"errors":[{"message":"The specified resource does not exist."}]}'), "404", "copy the address"),
+    ((302, {"Location": "https://sso.uni.edu/"}, ""), "sends on to https://sso.uni.edu/", "after logging in"),
+    ((500, {}, f"oops {TOKEN}"), "500", "export"),
+    ((200, {}, HTML), "does not answer like", "check the address"),
+    ({"points_possible": 100, "grademax": 100}, "gives 100 points", "set the assignment's points"),
+    ({"grading_type": "pass_fail", "scaleid": 3}, "no points|by a scale", "export"),
+    ({"published": False, "scaleid": 3}, "not published|by a scale", "export"),
 )
 def test_what_goes_wrong_is_said_with_a_way_out(folder, fake, address, monkeypatch, change, words, way):
     if isinstance(change, tuple):
@@ -226,16 +221,14 @@ def test_what_goes_wrong_is_said_with_a_way_out(folder, fake, address, monkeypat
     assert way in found.value.way_out and TOKEN not in str(found.value) and not fake.sent
 
 
-@pytest.mark.parametrize(
-    ("to", "words"),
-    [
-        ("", "not known which assignment"),
-        ("https://canvas.uni.edu/courses/12", "not the address of an assignment"),
-        ("https://ada:pw@canvas.uni.edu/courses/12/assignments/3", "not the address"),
-        ("http://canvas.uni.edu/courses/12/assignments/3", "not encrypted"),
-        ("http://127.0.0.1:9/courses/12/assignments/3", "cannot be reached"),
-        ("https://no-such-host.invalid/moodle/mod/assign/view.php?forceview=1&id=3", "cannot be reached"),
-    ],
+@each_alone(
+    "to, words",
+    ("", "not known which assignment"),
+    ("https://canvas.uni.edu/courses/12", "not the address of an assignment"),
+    ("https://ada:pw@canvas.uni.edu/courses/12/assignments/3", "not the address"),
+    ("http://canvas.uni.edu/courses/12/assignments/3", "not encrypted"),
+    ("http://127.0.0.1:9/courses/12/assignments/3", "cannot be reached"),
+    ("https://no-such-host.invalid/moodle/mod/assign/view.php?forceview=1&id=3", "cannot be reached"),
 )
 def test_an_address_that_cannot_be_is_said_at_once(folder, waited, to, words):
     with pytest.raises(Trouble, match=words):

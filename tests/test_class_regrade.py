@@ -87,16 +87,12 @@ def test_nobody_loses_points_or_their_share_when_the_class_gives_others_and_the_
     change = next(each for each in anew(graded) if each.student == "ada")
     kept = max(most, most * factor)
     assert change.kept_by == "higher before" and change.old == most and change.new < kept
-    assert (
-        of(graded, "ada")["points"] == in_gradebook(graded, "ada") == kept
-        and of(graded, "ada")["maximum"] == most * factor
-    )
+    assert of(graded, "ada")["points"] == in_gradebook(graded, "ada") == kept
+    assert of(graded, "ada")["maximum"] == most * factor
     assert grade(graded).already == 3  # what is regraded is graded
     assert of(graded, "ada")["points"] == kept
-    assert (
-        next(each for each in anew(graded, lower=True) if each.student == "ada").kept_by == ""
-        and of(graded, "ada")["points"] == change.new
-    )
+    assert next(each for each in anew(graded, lower=True) if each.student == "ada").kept_by == ""
+    assert of(graded, "ada")["points"] == change.new
 
 
 def test_an_exercise_that_counts_only_now_is_added(graded):
@@ -163,9 +159,8 @@ def test_what_lateness_costs_is_looked_at_again_when_the_class_says_otherwise(gr
     with Gradebook(graded.settings.db_url, graded.settings.name) as book:
         costs = {each.student_id: each.late_submission_penalty for each in book.find_assignment(NAME).submissions}
         scores = {each.student_id: each.score for each in book.find_assignment(NAME).submissions}
-    assert costs == {student: min(1.5, scores[student]) for student in THREE} and summary.graded == sum(
-        score > 0 for score in scores.values()
-    )
+    assert costs == {student: min(1.5, scores[student]) for student in THREE}
+    assert summary.graded == sum(score > 0 for score in scores.values())
     assert grade(graded).already == 3
 
 

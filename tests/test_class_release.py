@@ -28,6 +28,7 @@ from course_lib.messages import Trouble
 from tests.class_kit import CANVAS_ROSTER, NAME, SIX, at, class_at, copy_of, course_at, saved
 from tests.conftest import tried
 from tests.grading_kit import SMALL, as_released, cell_of, small_source
+from tests.tables import each_alone
 
 DUE = at("2026-10-12 23:59:59")
 
@@ -68,11 +69,8 @@ def test_init_makes_a_class_that_keeps_its_secret_and_is_never_overwritten(cours
     roster = saved(tmp_path / "canvas.csv", CANVAS_ROSTER.encode())
     assert refused(capsys, "init", "autumn-26", "--roster", roster, "--folder", tmp_path / "c")[0] == 0
     folder = ClassFolder.open(tmp_path / "c")
-    assert (
-        folder.roster.students() == SIX
-        and folder.settings.chapters() == ("01",)
-        and folder.exercises.chosen("01") == SMALL
-    )
+    assert folder.roster.students() == SIX and folder.settings.chapters() == ("01",)
+    assert folder.exercises.chosen("01") == SMALL
     assert stat.S_IMODE((folder.root / ".secret").stat().st_mode) == 0o600 and len(folder.secret) == 64
     with closing(release.gradebook(folder)) as book:
         assert sorted(student.id for student in book.students) == [student.id for student in SIX]
@@ -144,9 +142,8 @@ def test_the_gradebook_knows_points_students_and_the_due_date(made):
 def test_exercises_and_points_are_chosen_and_headings_follow(folder):
     done = release_chapter(folder, "01", exercises=["state-13b", "mfu-waste"], points={"mfu-waste": 7.5})
     again = ClassFolder.open(folder.root)
-    assert (
-        again.exercises.chosen("01") == ("state-13b", "mfu-waste") and again.exercises.points("01")["mfu-waste"] == 7.5
-    )
+    assert again.exercises.chosen("01") == ("state-13b", "mfu-waste")
+    assert again.exercises.points("01")["mfu-waste"] == 7.5
     assert done.points == sum(again.exercises.points("01").values())
     text = render(notebook_of(folder))
     assert "**7.5 points**" in text and text.count("practice, no points") == 2
@@ -224,10 +221,8 @@ def test_the_bundle_runs_but_holds_nothing_that_judges(folder, tmp_path):
         zipped.extractall(student)
     files = [path for path in student.rglob("*") if path.is_file()]
     whole = {path.relative_to(student).as_posix(): path.read_bytes() for path in files}
-    assert (
-        f"{folder.settings.name}/notebooks/{NAME}/{NAME}.ipynb" in whole
-        and f"{folder.settings.name}/course_app/notebook.py" in whole
-    )
+    assert f"{folder.settings.name}/notebooks/{NAME}/{NAME}.ipynb" in whole
+    assert f"{folder.settings.name}/course_app/notebook.py" in whole
     judges = [
         path.read_text().partition("\nANSWERS = ")[0].splitlines()
         for path in ROOT.glob("course_chapters/ch*/exercises/judges/*.py")
@@ -265,9 +260,8 @@ def test_every_command_in_the_bundle_works_or_says_what_is_not_there(folder, tmp
         zipped.extractall(tmp_path)
     home = tmp_path / folder.settings.name
     readme = (home / "README.md").read_text()
-    assert (
-        "chapter 01, and" in readme and "./course submit 01" in readme and "docs/" not in readme and len(readme) < 2000
-    )
+    assert "chapter 01, and" in readme and "./course submit 01" in readme and "docs/" not in readme
+    assert len(readme) < 2000
     refused = ["check 01", "certificate", "drill --chapter 01", "mine", "class status", "release", "site", "test"]
     refused += ["bench architecture", "exercise new 01 my-id"]
     told = tried(home, [*refused, "doctor --json", "update", "update 01", "progress"])
@@ -338,20 +332,18 @@ def test_what_was_changed_after_the_release_or_made_under_other_rules_is_not_gra
     other.settings.require_contract(other=True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("release",), "name a chapter"),
-        (("release", "07"), "has no chapter '07'"),
-        (("release", "01", "--exercises", "state-13"), "has no exercise 'state-13'"),
-        (("release", "01", "--points", "state-13b"), "not of the form id=points"),
-        (("release", "01", "--points", "state-13b=-1"), "cannot give -1 points"),
-        (("release", "01", "--due", "soon"), "cannot be read as a time"),
-        (("extend", "ada", "01", "--until", "2026-10-01"), "before the due date of all"),
-        (("extend", "adda", "01", "--until", "2026-12-01"), "did you mean ada"),
-        (("export", "--to", "excel"), "There is no format"),
-        (("collect",), "give a folder, a zip or a notebook"),
-    ],
+@each_alone(
+    "arguments, words",
+    (("release",), "name a chapter"),
+    (("release", "07"), "has no chapter '07'"),
+    (("release", "01", "--exercises", "state-13"), "has no exercise 'state-13'"),
+    (("release", "01", "--points", "state-13b"), "not of the form id=points"),
+    (("release", "01", "--points", "state-13b=-1"), "cannot give -1 points"),
+    (("release", "01", "--due", "soon"), "cannot be read as a time"),
+    (("extend", "ada", "01", "--until", "2026-10-01"), "before the due date of all"),
+    (("extend", "adda", "01", "--until", "2026-12-01"), "did you mean ada"),
+    (("export", "--to", "excel"), "There is no format"),
+    (("collect",), "give a folder, a zip or a notebook"),
 )
 def test_a_command_that_cannot_be_meant_is_answered_in_words(folder, capsys, arguments, words):
     code, said = refused(capsys, *arguments, "--folder", folder.root)
@@ -421,9 +413,8 @@ def test_the_configuration_file_is_read_by_nbgrader_itself(made):
     from traitlets.config import PyFileConfigLoader
 
     config = PyFileConfigLoader("nbgrader_config.py", path=str(made.root)).load_config()
-    assert (
-        config.CourseDirectory.course_id == made.settings.name and config.CourseDirectory.db_url == made.settings.db_url
-    )
+    assert config.CourseDirectory.course_id == made.settings.name
+    assert config.CourseDirectory.db_url == made.settings.db_url
     assert parse(render(notebook_of(made)))["metadata"]["course"]["variant"] == "canonical"
 
 

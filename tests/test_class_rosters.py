@@ -8,6 +8,7 @@ from course_grader.classroom.encodings import text_of
 from course_grader.classroom.roster import read_roster
 from course_lib.messages import Trouble
 from tests.class_kit import saved
+from tests.tables import each_alone
 
 NAMES = {  # the encoding in which a spreadsheet saves a list of such names
     "Russian": ("cp1251", "Иванов Иван|Петрова Мария|Сидоров Алексей|Кузнецова Анна|Щербаков Юрий|Мкртчян Арам"),
@@ -82,17 +83,15 @@ def test_letters_that_can_be_two_are_refused_unless_the_addresses_tell(tmp_path)
     assert "Győző" in [each.first_name for each in hungarian]
 
 
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (
-            "student_id,last_name\nzoe,Müller\n".encode().decode("cp1252").encode(),
-            "encoded twice: 'MÃ¼ller' is probably 'Müller'",
-        ),
-        ("student_id,last_name\nzoe,M\ufffdller\n".encode(), "has lost letters: 'M\ufffdller'"),
-        (b"PK\x03\x04rest", "is a workbook"),
-        (b"student_id,last_name\nzoe,\x81\x8d\x8f\n", "encoding was not recognized"),
-    ],
+@each_alone(
+    "data, words",
+    (
+        "student_id,last_name\nzoe,Müller\n".encode().decode("cp1252").encode(),
+        "encoded twice: 'MÃ¼ller' is probably 'Müller'",
+    ),
+    ("student_id,last_name\nzoe,M\ufffdller\n".encode(), "has lost letters: 'M\ufffdller'"),
+    (b"PK\x03\x04rest", "is a workbook"),
+    (b"student_id,last_name\nzoe,\x81\x8d\x8f\n", "encoding was not recognized"),
     ids=["encoded twice", "replaced letters", "a workbook", "noise"],
 )
 def test_a_file_whose_letters_are_lost_is_refused(tmp_path, data, words):
@@ -155,34 +154,29 @@ def test_a_list_of_identifiers_alone_is_a_list_of_ids(tmp_path):
     assert [(each.id, each.email) for each in students] == [("ada", ""), ("zoe", "zoe@u.org")]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            "Etunimi,Sukunimi,Username\nAda,Lovelace,ada\nZoë,Núñez,zoe\n",
-            "not understood and may hold names or addresses: etunimi, sukunimi",
-        ),
-        ("student_id,first_name,last_name,Sähköposti\nada,Ada,Lovelace,ada@u.org\n", "addresses: sähköposti"),
-        (
-            "student_id,name,role\nada,Ada L,Student\nbob,Bob B,Zauberer\n",
-            "line 3: the role 'Zauberer' was not understood",
-        ),
-        ("name,student_id\nLovelace, Ada,ada\n", "line 2 has 3 cells where the header has 2"),
-        (
-            "student_id,name\nada,A\n1.23E+08,B\n",
-            "line 3: '1.23E[+]08' in the column 'student_id' is a number with a power of ten",
-        ),
-        ('student_id,name\n\nada,A\n1,"2,3E+09"\n', "a number with a power of ten"),
-        ("student_id;name\nada;A\n2026-03-04;B\n", "'2026-03-04' in the column 'student_id' is a date"),
-        ("student_id,name\nada,A\nMar-03,B\n", "'Mar-03' .* is a date"),
-        ("student_id,name\nada,A\n1001.0,B\n", "'1001.0' .* is a number with separators"),
-        (
-            "student_id,name\n" + "".join(f"{number},N\n" for number in (1234567, 7654321, 4567890, 12345)),
-            "line 5: '12345' .* lost zeros",
-        ),
-        ("student_id,name,email\n12345,A,0012345@u.org\n", "lost zeros"),
-        ("name,role\nTed T,Teacher\n", "lists no students"),
-    ],
+@each_alone(
+    "text, words",
+    (
+        "Etunimi,Sukunimi,Username\nAda,Lovelace,ada\nZoë,Núñez,zoe\n",
+        "not understood and may hold names or addresses: etunimi, sukunimi",
+    ),
+    ("student_id,first_name,last_name,Sähköposti\nada,Ada,Lovelace,ada@u.org\n", "addresses: sähköposti"),
+    ("student_id,name,role\nada,Ada L,Student\nbob,Bob B,Zauberer\n", "line 3: the role 'Zauberer' was not understood"),
+    ("name,student_id\nLovelace, Ada,ada\n", "line 2 has 3 cells where the header has 2"),
+    (
+        "student_id,name\nada,A\n1.23E+08,B\n",
+        "line 3: '1.23E[+]08' in the column 'student_id' is a number with a power of ten",
+    ),
+    ('student_id,name\n\nada,A\n1,"2,3E+09"\n', "a number with a power of ten"),
+    ("student_id;name\nada;A\n2026-03-04;B\n", "'2026-03-04' in the column 'student_id' is a date"),
+    ("student_id,name\nada,A\nMar-03,B\n", "'Mar-03' .* is a date"),
+    ("student_id,name\nada,A\n1001.0,B\n", "'1001.0' .* is a number with separators"),
+    (
+        "student_id,name\n" + "".join(f"{number},N\n" for number in (1234567, 7654321, 4567890, 12345)),
+        "line 5: '12345' .* lost zeros",
+    ),
+    ("student_id,name,email\n12345,A,0012345@u.org\n", "lost zeros"),
+    ("name,role\nTed T,Teacher\n", "lists no students"),
 )
 def test_what_was_not_understood_is_named(tmp_path, text, words):
     if "2,3E" in text:

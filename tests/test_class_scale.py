@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -116,7 +115,7 @@ def notebook_of(folder: ClassFolder, student: str) -> Notebook:
     return notebook
 
 
-def book_of(folder: ClassFolder) -> dict[str, Any]:
+def book_of(folder: ClassFolder) -> dict[str, tuple[object, ...]]:
     """All that a gradebook says: student -> (score, largest score, cells' scores, comments)."""
     said = {}
     with contextlib.closing(gradebook(folder)) as book:

@@ -174,12 +174,8 @@ def the_report_counts_misconceptions_and_shows_the_hardest_first(term):
     folder = term.folder()
     capsys = term.capsys
     made = chapter_report(folder, "01")
-    assert (
-        made.graded == 4
-        and made.unreadable == ("zoe",)
-        and made.exercises[0].exercise == "state-13b"
-        and (made.exercises[0].solved, made.exercises[0].wrong) == (2, 2)
-    )
+    assert made.graded == 4 and made.unreadable == ("zoe",) and made.exercises[0].exercise == "state-13b"
+    assert (made.exercises[0].solved, made.exercises[0].wrong) == (2, 2)
     top = made.misconceptions[0]
     assert top.exercise == "state-13b" and top.students == ("barbara", "grace") and top.name == "returned-none"
     assert "state-13b" not in picture(made).alt and "4 students" in picture(made).alt
@@ -198,10 +194,8 @@ def exports_are_what_canvas_moodle_and_spreadsheets_import(term):
     points.pop("zoe")  # cannot be read
     files = {path.stem.rsplit("-", 1)[1]: rows_of(path) for path in (term.path / "exports").glob("*.csv")}
     head, possible, *rest = files["canvas"]
-    assert (
-        head == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Chapter 1 (77)"]
-        and possible[0].strip() == "Points Possible"
-    )
+    assert head == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Chapter 1 (77)"]
+    assert possible[0].strip() == "Points Possible"
     assert {row[1]: row[5] for row in rest} == {
         student.lms_id: f"{points[student.id]:g}" for student in folder.roster.students() if student.id in points
     }

@@ -21,8 +21,8 @@ from course_grader import notebooks
 from course_lib.folders import PACKAGES, ROOT
 from course_lib.messages import Trouble
 from course_runs import processes
-from tests.conftest import small_chapter, tried
-from tests.tables import each_of
+from tests.conftest import printed, small_chapter, tried
+from tests.tables import each_alone, each_of
 
 LEARNER = ["learn", "check", "update", "progress", "drill", "mine", "certificate", "doctor"]
 STAFF = ["test", "release", "bench", "site", "class", "exercise"]
@@ -90,8 +90,7 @@ def test_help_needs_no_torch_no_plots_and_no_jupyter():
         "import sys; sys.argv = ['course', '--help']; from course_app.__main__ import main; main();print([name for "
         "name in ('torch', 'matplotlib', 'ipywidgets', 'IPython', 'nbgrader', 'numpy') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert printed(program).splitlines()[-1] == "[]"
 
 
 def test_an_unknown_command_is_answered_with_a_near_one_and_fails(capsys):
@@ -179,13 +178,11 @@ def test_a_port_that_cannot_be_is_said(course, handed, capsys):
 
 @each_of(
     "flags, port",
-    [
-        ((), None),
-        (("--port", "1"), 1),
-        (("--port=2",), 2),
-        (("--port", "1", "--ServerApp.port=3"), 3),
-        (("--report=4",), None),
-    ],
+    ((), None),
+    (("--port", "1"), 1),
+    (("--port=2",), 2),
+    (("--port", "1", "--ServerApp.port=3"), 3),
+    (("--report=4",), None),
 )
 def test_the_port_asked_for_is_the_last_one_named(flags, port):
     assert lab.port_asked(flags) == port
@@ -252,13 +249,11 @@ def test_update_of_a_broken_notebook_fails_in_words(course, handed, release, cap
     assert code == 1 and "is empty" in err and "Way out" in err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "asked"),
-    [
-        (["01", "02"], (["01", "02"], False, False, False, False)),
-        (["--all", "--solved"], ([], True, False, True, False)),
-        (["--all", "--blank", "--json"], ([], False, True, True, True)),
-    ],
+@each_alone(
+    "arguments, asked",
+    (["01", "02"], (["01", "02"], False, False, False, False)),
+    (["--all", "--solved"], ([], True, False, True, False)),
+    (["--all", "--blank", "--json"], ([], False, True, True, True)),
 )
 def test_check_hands_over_to_the_grader_and_returns_its_code(arguments, asked, monkeypatch, capsys):
     calls = []
@@ -313,13 +308,11 @@ def test_test_runs_the_suite_on_all_cores_and_the_linter_and_fails_with_either(m
     assert calls[0][-4:] == ["-n", "3", "--dist", "worksteal"]
 
 
-@pytest.mark.parametrize(
-    ("codes", "said"),
-    [
-        ({}, ""),
-        ({"mypy": 1}, "Failed: type checker.\n"),
-        ({"pytest": 1, "ruff": 1, "mypy": 2}, "Failed: tests, linter, type checker.\n"),
-    ],
+@each_alone(
+    "codes, said",
+    ({}, ""),
+    ({"mypy": 1}, "Failed: type checker.\n"),
+    ({"pytest": 1, "ruff": 1, "mypy": 2}, "Failed: tests, linter, type checker.\n"),
     ids=["all well", "a type", "all three"],
 )
 @pytest.mark.parametrize("flag", ["--slower", "--everything"])
@@ -459,21 +452,19 @@ def test_a_plan_says_its_conditions_its_parts_and_its_command_lines(capsys, more
     assert not [each for each in said if each not in out]
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["--model", "llama3"], "Near it: llama3-"),
-        (["--model", "meta-llama/Llama-3.1-8B"], "The course downloads nothing"),
-        (["--gpus", "16xMI300X"], "The nearest with such runs is H200 SXM"),
-        (["--layout", "tp=3"], "does not divide the 8 devices"),
-        (["--layout", "tp=8,zero=0,microbatch=64"], "does not fit"),
-        (["--model", "gpt2", "--seq", "4096"], "1024 learned positions"),
-        (["--model", "llama3-405b"], "Nothing fits"),
-        (["--model", "llama3-405b", "--layout", "tp=8"], "This layout cannot run"),
-        (["--model", "llama3-405b", "--serve", "--gpus", "8xA100-40GB"], "does not fit on a server"),
-        (["--deadline", "1d"], "The quickest layout needs"),
-        (["--max-cost", "nan"], "write dollars above zero"),
-    ],
+@each_alone(
+    "more, said",
+    (["--model", "llama3"], "Near it: llama3-"),
+    (["--model", "meta-llama/Llama-3.1-8B"], "The course downloads nothing"),
+    (["--gpus", "16xMI300X"], "The nearest with such runs is H200 SXM"),
+    (["--layout", "tp=3"], "does not divide the 8 devices"),
+    (["--layout", "tp=8,zero=0,microbatch=64"], "does not fit"),
+    (["--model", "gpt2", "--seq", "4096"], "1024 learned positions"),
+    (["--model", "llama3-405b"], "Nothing fits"),
+    (["--model", "llama3-405b", "--layout", "tp=8"], "This layout cannot run"),
+    (["--model", "llama3-405b", "--serve", "--gpus", "8xA100-40GB"], "does not fit on a server"),
+    (["--deadline", "1d"], "The quickest layout needs"),
+    (["--max-cost", "nan"], "write dollars above zero"),
 )
 def test_a_plan_that_cannot_be_made_says_why_and_what_is_nearest(capsys, more, said):
     code, out, err = run(capsys, *PLAN, *more)
@@ -496,9 +487,8 @@ def test_a_plan_is_a_page_that_needs_nothing_else(capsys, tmp_path):
     text = page.read_text(encoding="utf-8")
     assert code == 0 and str(page) in out and "1,100,048,384 parameters" in text
     assert "my&lt;model&gt; on 8 x H100 SXM" in text and "<model>" not in text
-    assert (
-        text.count("<img ") == 2 and "http://" not in text.replace("http://www.w3.org", "") and 'src="http' not in text
-    )
+    assert text.count("<img ") == 2 and "http://" not in text.replace("http://www.w3.org", "")
+    assert 'src="http' not in text
     assert all(
         each in text
         for each in ("prefers-color-scheme: dark", "Seconds of a step", "Memory of the fullest device", "torchtitan")

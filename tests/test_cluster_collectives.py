@@ -174,9 +174,8 @@ def test_reductions(op, dtype):
         return
     given = inputs(4, 6, dtype)
     results = simulate(lambda comm, x: comm.all_reduce(x, op=op) or x, 4, per_rank=given).results
-    assert all(
-        torch.equal(result.double(), OPS[op](torch.stack(given).double())) for result in results
-    )  # small integers: exact
+    # small integers: exact
+    assert all(torch.equal(result.double(), OPS[op](torch.stack(given).double())) for result in results)
 
 
 def test_torchs_own_names_of_reductions_are_taken():

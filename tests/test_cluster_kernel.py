@@ -163,10 +163,11 @@ def test_when_the_senders_buffer_is_read_with_the_receive_already_posted(late, s
 
 def test_late_delivery_writes_the_receivers_buffer_only_at_its_own_wait():
     kernel, x, y = kernel_of(2, Adversary(late=True)), torch.ones(1), torch.full((1,), 7.0)
+    # call 99 does not exist: its wait returns at once
     scripts = {
         0: [half(0, "send", 1, x)],
         1: [half(1, "irecv", 0, y), Request(1, "wait", handle=99), Request(1, "wait", handle=1)],
-    }  # call 99 does not exist: its wait returns at once
+    }
     seen = []
     while isinstance(turn := kernel.next(), tuple):
         rank = turn[0]
@@ -202,11 +203,9 @@ def test_messages_match_by_pair_and_tag_in_the_order_of_posting():
 
 @each_of(
     "sent, into, word",
-    [
-        (torch.zeros(4), torch.zeros(3), "size"),
-        (torch.zeros(4), torch.zeros(4, dtype=torch.float64), "dtype"),
-        (torch.zeros(2, 3), torch.zeros(3, 2), "shape"),
-    ],
+    (torch.zeros(4), torch.zeros(3), "size"),
+    (torch.zeros(4), torch.zeros(4, dtype=torch.float64), "dtype"),
+    (torch.zeros(2, 3), torch.zeros(3, 2), "shape"),
 )
 def test_the_two_ends_of_a_message_must_agree(sent, into, word):
     end, _ = play(kernel_of(2), [[half(0, "send", 1, sent, line="A")], [half(1, "recv", 0, into, line="B")]])

@@ -13,7 +13,7 @@ from cluster_programs import ring_all_reduce
 
 from course_lib.cluster import AVG, MAX, P2POp, RankError, Unfinished, simulate
 from course_runs.real_ranks import gloo, launch, launcher
-from tests.tables import each_of
+from tests.tables import each_alone, each_of
 
 LIMIT = 60.0
 
@@ -172,19 +172,13 @@ def test_a_rank_that_dies_is_named():
         launch(lambda comm: os._exit(7) if comm.rank == 1 else comm.barrier(), 2, timeout=LIMIT)
 
 
-@pytest.mark.parametrize(
-    ("told", "failed", "blamed"),
-    [
-        ([(0, "RuntimeError", "gloo: Connection reset by peer")], {0: 1, 1: 7}, "rank 1 raised ProcessEnded"),
-        ([(0, "RuntimeError", "gloo: Connection reset by peer")], {0: 1}, "rank 0 raised RuntimeError"),
-        (
-            [(1, "KeyError", "lost"), (0, "RuntimeError", "gloo: Connection reset")],
-            {0: 1, 1: 1},
-            "rank 1 raised KeyError",
-        ),
-        ([(1, "KeyError", "lost")], {1: 1, 2: -9}, "rank 1 raised KeyError"),
-        ([], {2: -9}, "signal SIGKILL"),
-    ],
+@each_alone(
+    "told, failed, blamed",
+    ([(0, "RuntimeError", "gloo: Connection reset by peer")], {0: 1, 1: 7}, "rank 1 raised ProcessEnded"),
+    ([(0, "RuntimeError", "gloo: Connection reset by peer")], {0: 1}, "rank 0 raised RuntimeError"),
+    ([(1, "KeyError", "lost"), (0, "RuntimeError", "gloo: Connection reset")], {0: 1, 1: 1}, "rank 1 raised KeyError"),
+    ([(1, "KeyError", "lost")], {1: 1, 2: -9}, "rank 1 raised KeyError"),
+    ([], {2: -9}, "signal SIGKILL"),
     ids=["a rank lost another that died", "it alone has failed", "the first error", "an error of its own", "killed"],
 )
 def test_the_blame_falls_on_the_rank_that_failed_for_a_reason_of_its_own(tmp_path, told, failed, blamed):

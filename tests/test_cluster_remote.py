@@ -72,21 +72,10 @@ def inputs(ranks):
 
 
 PROGRAMS = [
-    ring_all_reduce,
-    shift,
-    needs_buffering,
-    overwrites_in_flight,
-    overwrites_after_posted_receives,
-    reads_before_wait,
-    sums_before_wait,
-    looks_before_wait,
-    passes_on_before_wait,
-    computes_while_it_passes_on,
-    reduces_before_wait,
-    under_modes_of_its_own,
-    polls,
-    many_at_once,
-]
+    ring_all_reduce, shift, needs_buffering, overwrites_in_flight, overwrites_after_posted_receives, reads_before_wait,
+    sums_before_wait, looks_before_wait, passes_on_before_wait, computes_while_it_passes_on, reduces_before_wait,
+    under_modes_of_its_own, polls, many_at_once,
+]  # fmt: skip
 
 
 @pytest.mark.rotates("course_lib/cluster/")
@@ -108,11 +97,8 @@ def test_a_run_of_halves_at_random_is_the_same_on_both_sides(seed):
     adversary = adversaries()[seed % len(adversaries())]
     here = attempt(at_random, 3, args=(seed,), adversary=adversary)
     there = across(serving(at_random), 3, True, args=(seed,), adversary=adversary)
-    assert (
-        str(there.error) == str(here.error)
-        and there.clock == here.clock
-        and there.meter.as_dict() == here.meter.as_dict()
-    )
+    assert str(there.error) == str(here.error) and there.clock == here.clock
+    assert there.meter.as_dict() == here.meter.as_dict()
     assert here.error is not None or all(map(same, here.results, there.results))
 
 
@@ -139,10 +125,9 @@ def test_a_round_of_a_ring_is_one_exchange(monkeypatch, by_batch, adversary):
         remote_judge._Judge, "_ask", lambda judge, rank, reply: asked.append(rank) or ask(judge, rank, reply)
     )
     run = across(serving(lambda comm, x: rounds(comm, x, by_batch)), 4, True, per_rank=inputs(4), adversary=adversary)
+    assert run.error is None
     assert (
-        run.error is None
-        and run.meter.as_dict()
-        == attempt(lambda comm, x: rounds(comm, x, by_batch), 4, per_rank=inputs(4)).meter.as_dict()
+        run.meter.as_dict() == attempt(lambda comm, x: rounds(comm, x, by_batch), 4, per_rank=inputs(4)).meter.as_dict()
     )
     assert len(asked) == 4 * (5 + 1)  # and the first, with which a rank begins
 
@@ -239,12 +224,10 @@ def flood_of_batches(comm):
 
 @each_of(
     "program, caps, word",
-    [
-        (lambda comm: [comm.barrier() for _ in range(1000)] and None, Caps(requests=100), "calls"),
-        (flood_of_batches, Caps(requests=100), "calls"),
-        (lambda comm: shift(comm, torch.zeros(100_000)).tolist() and None, Caps(total_bytes=10_000), "frame"),
-        (lambda comm: [0] * 200_000, Caps(frame_bytes=1000), "frame"),
-    ],
+    (lambda comm: [comm.barrier() for _ in range(1000)] and None, Caps(requests=100), "calls"),
+    (flood_of_batches, Caps(requests=100), "calls"),
+    (lambda comm: shift(comm, torch.zeros(100_000)).tolist() and None, Caps(total_bytes=10_000), "frame"),
+    (lambda comm: [0] * 200_000, Caps(frame_bytes=1000), "frame"),
 )
 def test_floods_are_cut_off(program, caps, word):
     run = across(serving(program), 2, caps=caps)

@@ -16,6 +16,7 @@ from course_grader.records import Outcome
 from course_grader.remote_ranks.codec import encode
 from course_lib.cluster import Deadlock, Mismatch, RankError, Topology, attempt, simulate
 from course_lib.cluster.comm import P2POp
+from tests.tables import each_alone
 
 BOX = {}
 LOCK = threading.Lock()
@@ -172,10 +173,8 @@ def test_each_rank_draws_as_if_it_were_alone():
 def test_unseeded_torch_starts_alike_on_all_ranks_and_runs_repeat():
     one, two = simulate(draws, 3, args=(False,)).results, simulate(draws, 3, args=(False,)).results
     assert one == two
-    assert (
-        one[0][0] == one[1][0] == one[2][0]
-        and len({result[1] for result in one}) == len({result[3] for result in one}) == 3
-    )
+    assert one[0][0] == one[1][0] == one[2][0]
+    assert len({result[1] for result in one}) == len({result[3] for result in one}) == 3
     assert simulate(draws, 3, args=(False,), seed=1).results != one
 
 
@@ -233,16 +232,14 @@ def test_a_rank_that_raises_ends_the_run_with_the_learners_line_first():
     assert error.trace.count("File ") == 1 and "hosts.py" not in error.trace
 
 
-@pytest.mark.parametrize(
-    ("peer", "word"),
-    [
-        (0, "itself"),
-        (7, "does not exist"),
-        (-1, "does not exist"),
-        ("1", "must be an integer"),
-        (True, "must be an integer"),
-        (None, "must be"),
-    ],
+@each_alone(
+    "peer, word",
+    (0, "itself"),
+    (7, "does not exist"),
+    (-1, "does not exist"),
+    ("1", "must be an integer"),
+    (True, "must be an integer"),
+    (None, "must be"),
     ids=str,
 )
 def test_a_rank_that_cannot_be_reached_is_named(peer, word):
@@ -250,15 +247,13 @@ def test_a_rank_that_cannot_be_reached_is_named(peer, word):
         simulate(lambda comm: comm.send(torch.zeros(1), peer) if comm.rank == 0 else None, 3)
 
 
-@pytest.mark.parametrize(
-    ("value", "word"),
-    [
-        (3.0, "wrap numbers"),
-        ([1.0], "takes a tensor"),
-        (torch.eye(2).to_sparse(), "layout"),
-        (np.array(["a"]), "cannot travel"),
-        (torch.ones(2).to(torch.float8_e4m3fn), "send their bytes"),
-    ],
+@each_alone(
+    "value, word",
+    (3.0, "wrap numbers"),
+    ([1.0], "takes a tensor"),
+    (torch.eye(2).to_sparse(), "layout"),
+    (np.array(["a"]), "cannot travel"),
+    (torch.ones(2).to(torch.float8_e4m3fn), "send their bytes"),
     ids=["float", "list", "sparse", "text", "float8"],
 )
 def test_what_cannot_travel_is_refused_in_words(value, word):

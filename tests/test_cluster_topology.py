@@ -42,17 +42,15 @@ def test_a_port_sends_and_receives_at_once_but_one_message_a_direction():
 
 @each_of(
     "make, word",
-    [
-        (lambda: Level("x", 2, -1.0, 1.0), "latency"),
-        (lambda: Level("x", 2, math.nan, 1.0), "latency"),
-        (lambda: Level("x", 2, 0.0, 0.0), "bandwidth"),
-        (lambda: Level("x", 0, 0.0, 1.0), "ranks"),
-        (lambda: Topology(()), "at least one"),
-        (lambda: Topology((Level("a", 4, 0, 1), Level("b", 6, 0, 1))), "multiple"),
-        (lambda: Topology((Level("a", None, 0, 1), Level("b", 8, 0, 1))), "only the last"),
-        (lambda: Topology(flops=0), "positive"),
-        (lambda: Topology((Level("a", 2, 0, 1),)).level_of(0, 5), "largest unit"),
-    ],
+    (lambda: Level("x", 2, -1.0, 1.0), "latency"),
+    (lambda: Level("x", 2, math.nan, 1.0), "latency"),
+    (lambda: Level("x", 2, 0.0, 0.0), "bandwidth"),
+    (lambda: Level("x", 0, 0.0, 1.0), "ranks"),
+    (lambda: Topology(()), "at least one"),
+    (lambda: Topology((Level("a", 4, 0, 1), Level("b", 6, 0, 1))), "multiple"),
+    (lambda: Topology((Level("a", None, 0, 1), Level("b", 8, 0, 1))), "only the last"),
+    (lambda: Topology(flops=0), "positive"),
+    (lambda: Topology((Level("a", 2, 0, 1),)).level_of(0, 5), "largest unit"),
 )
 def test_links_that_make_no_sense_are_refused_in_words(make, word):
     with pytest.raises(ValueError, match=word):

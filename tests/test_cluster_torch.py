@@ -70,23 +70,21 @@ def _in_place(call, comm, *args, **options):
 
 @each_of(
     "what, program",
-    [
-        ("all_reduce", lambda net, comm: _in_place(net.all_reduce, comm)),
-        ("average", lambda net, comm: _in_place(net.all_reduce, comm, _op(net, "AVG"))),
-        ("largest", lambda net, comm: _in_place(net.all_reduce, comm, op=_op(net, "MAX"))),
-        ("broadcast", lambda net, comm: _in_place(net.broadcast, comm, 2)),
-        ("reduce", lambda net, comm: _in_place(net.reduce, comm, 1)),
-        ("gather", lambda net, comm: _list(net.gather, comm, 3)),
-        ("scatter", _scattered),
-        ("all_gather", lambda net, comm: _list(net.all_gather, comm)),
-        ("all_gather_into_tensor", lambda net, comm: _into(net.all_gather_into_tensor, comm, RANKS * RANKS)),
-        ("reduce_scatter_tensor", lambda net, comm: _into(net.reduce_scatter_tensor, comm, 1)),
-        ("all_to_all_single", lambda net, comm: _into(net.all_to_all_single, comm, RANKS)),
-        ("barrier", lambda net, comm: net.barrier()),
-        ("send and recv", _pair),
-        ("batch", lambda net, comm: _ring(net, comm, P2POp if net is comm else dist.P2POp)),
-        ("async", _later),
-    ],
+    ("all_reduce", lambda net, comm: _in_place(net.all_reduce, comm)),
+    ("average", lambda net, comm: _in_place(net.all_reduce, comm, _op(net, "AVG"))),
+    ("largest", lambda net, comm: _in_place(net.all_reduce, comm, op=_op(net, "MAX"))),
+    ("broadcast", lambda net, comm: _in_place(net.broadcast, comm, 2)),
+    ("reduce", lambda net, comm: _in_place(net.reduce, comm, 1)),
+    ("gather", lambda net, comm: _list(net.gather, comm, 3)),
+    ("scatter", _scattered),
+    ("all_gather", lambda net, comm: _list(net.all_gather, comm)),
+    ("all_gather_into_tensor", lambda net, comm: _into(net.all_gather_into_tensor, comm, RANKS * RANKS)),
+    ("reduce_scatter_tensor", lambda net, comm: _into(net.reduce_scatter_tensor, comm, 1)),
+    ("all_to_all_single", lambda net, comm: _into(net.all_to_all_single, comm, RANKS)),
+    ("barrier", lambda net, comm: net.barrier()),
+    ("send and recv", _pair),
+    ("batch", lambda net, comm: _ring(net, comm, P2POp if net is comm else dist.P2POp)),
+    ("async", _later),
 )
 def test_it_is_the_communicator(what, program):
     """Each operation gives the values, bytes, rounds and virtual seconds of the same operation of `comm`."""
@@ -210,15 +208,13 @@ def _one_backward(comm):
 
 @each_of(
     "program, error, words",
-    [
-        (lambda comm: dist.recv(torch.empty(2), 1 - comm.rank), Deadlock, "cycle: 0 → 1 → 0"),
-        (lambda comm: dist.all_reduce(torch.ones(2 + comm.rank)), Mismatch, "shape differs in collective number 1"),
-        (lambda comm: comm.rank or dist.barrier(), Deadlock, "rank 0 waits for rank 1"),
-        (_too_early, InFlight, "read a tensor in flight"),
-        (_one_backward, Deadlock, "out.backward()"),
-        (lambda comm: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND), RankError, "bitwise operations"),
-        (lambda comm: c10d._get_default_store().get("nothing"), RankError, "Wait timeout"),
-    ],
+    (lambda comm: dist.recv(torch.empty(2), 1 - comm.rank), Deadlock, "cycle: 0 → 1 → 0"),
+    (lambda comm: dist.all_reduce(torch.ones(2 + comm.rank)), Mismatch, "shape differs in collective number 1"),
+    (lambda comm: comm.rank or dist.barrier(), Deadlock, "rank 0 waits for rank 1"),
+    (_too_early, InFlight, "read a tensor in flight"),
+    (_one_backward, Deadlock, "out.backward()"),
+    (lambda comm: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND), RankError, "bitwise operations"),
+    (lambda comm: c10d._get_default_store().get("nothing"), RankError, "Wait timeout"),
 )
 def test_it_reports_as_the_communicator_does(program, error, words):
     """Deadlocks, mismatches and early uses, with the line of the program, also from inside a backward pass."""

@@ -322,13 +322,11 @@ def test_at_its_bound_an_algorithm_shows_the_links_own_bandwidth(name):
 
 @each_of(
     "call, text",
-    [
-        (lambda: collectives.bus_bandwidth("allreduce", 1, 1, 2), "'allreduce'"),
-        (lambda: collectives.bus_bandwidth("all_reduce", 1, 1, 1), "ranks"),
-        (lambda: collectives.ring_cost(-1, 2, 0, 1), "nbytes"),
-        (lambda: collectives.ring_cost(1, 2.5, 0, 1), "ranks"),
-        (lambda: collectives.ring_cost(1, 2, 0, 0), "bandwidth"),
-    ],
+    (lambda: collectives.bus_bandwidth("allreduce", 1, 1, 2), "'allreduce'"),
+    (lambda: collectives.bus_bandwidth("all_reduce", 1, 1, 1), "ranks"),
+    (lambda: collectives.ring_cost(-1, 2, 0, 1), "nbytes"),
+    (lambda: collectives.ring_cost(1, 2.5, 0, 1), "ranks"),
+    (lambda: collectives.ring_cost(1, 2, 0, 0), "bandwidth"),
 )
 def test_bad_numbers_are_refused_in_words(call, text):
     with pytest.raises(ValueError, match=text):

@@ -51,17 +51,15 @@ def test_the_context_for_a_share_has_that_share(share, causal):
 
 @each_of(
     "params, tokens, rate, mfu, devices, seconds",
-    [
-        (7e9, 2e12, H100, 0.5, 1, 1966.07 * DAY),
-        (70e9, 15e12, 1e15, 0.4, 1, 499.1 * YEAR),
-        (70e9, 15e12, 1e15, 0.4, 1024, 178.0 * DAY),
-        (70e9, 8192, 1e15, 0.4, 1, 8.602),
-        (175e9, 300e9, H100, 1.0, 1, 10.09 * YEAR),
-        (175e9, 300e9, facts.device("H100 SXM").sparse_flops, 1.0, 1, 5.04 * YEAR),
-        (405e9, 15e12, H100, 1.0, 24576, 17.36 * DAY),
-        (405e9, 15e12, H100, 0.4, 24576, 43.39 * DAY),
-        (405e9, 15.6e12, H100, 0.41, 16384, 66.0 * DAY),
-    ],
+    (7e9, 2e12, H100, 0.5, 1, 1966.07 * DAY),
+    (70e9, 15e12, 1e15, 0.4, 1, 499.1 * YEAR),
+    (70e9, 15e12, 1e15, 0.4, 1024, 178.0 * DAY),
+    (70e9, 8192, 1e15, 0.4, 1, 8.602),
+    (175e9, 300e9, H100, 1.0, 1, 10.09 * YEAR),
+    (175e9, 300e9, facts.device("H100 SXM").sparse_flops, 1.0, 1, 5.04 * YEAR),
+    (405e9, 15e12, H100, 1.0, 24576, 17.36 * DAY),
+    (405e9, 15e12, H100, 0.4, 24576, 43.39 * DAY),
+    (405e9, 15.6e12, H100, 0.41, 16384, 66.0 * DAY),
 )
 def test_published_times_are_reproduced_or_corrected(params, tokens, rate, mfu, devices, seconds):
     assert compute.train_seconds(params, tokens, rate, mfu, devices) == pytest.approx(seconds, rel=1e-3)
@@ -178,17 +176,15 @@ def test_overlap_bounds_a_step_from_below_and_none_from_above(parts):
 
 @each_of(
     "call, words",
-    [
-        (lambda: compute.train_seconds(70e9, 15e12, H100, mfu=40), "40 % is 0.4"),
-        (lambda: compute.train_seconds(70e9, 15e12, H100, devices=0), "devices is 0"),
-        (lambda: compute.train_seconds(70e9, 15e12, H100, devices=1.5), "whole number"),
-        (lambda: compute.train_flops("70e9", 1), "params is '70e9'"),
-        (lambda: compute.hfu(1e9, 1, 1, H100, recompute="some"), "none, selective, full"),
-        (lambda: compute.mlp_flops(1, (64,)), "an input and an output width"),
-        (lambda: compute.points_of_mfu_usd(1e6, 0.995), "more than the whole peak"),
-        (lambda: compute.elasticity(lambda mfu: 1 / mfu, {"mfu": 0.4}, "price"), "choose from mfu"),
-        (lambda: compute.step_seconds(-1), "compute is -1"),
-    ],
+    (lambda: compute.train_seconds(70e9, 15e12, H100, mfu=40), "40 % is 0.4"),
+    (lambda: compute.train_seconds(70e9, 15e12, H100, devices=0), "devices is 0"),
+    (lambda: compute.train_seconds(70e9, 15e12, H100, devices=1.5), "whole number"),
+    (lambda: compute.train_flops("70e9", 1), "params is '70e9'"),
+    (lambda: compute.hfu(1e9, 1, 1, H100, recompute="some"), "none, selective, full"),
+    (lambda: compute.mlp_flops(1, (64,)), "an input and an output width"),
+    (lambda: compute.points_of_mfu_usd(1e6, 0.995), "more than the whole peak"),
+    (lambda: compute.elasticity(lambda mfu: 1 / mfu, {"mfu": 0.4}, "price"), "choose from mfu"),
+    (lambda: compute.step_seconds(-1), "compute is -1"),
 )
 def test_a_wrong_request_is_answered_with_the_way_out(call, words):
     with pytest.raises(ValueError, match=words):

@@ -91,20 +91,17 @@ def test_bf16_differs_by_its_own_roundings_alone(way):
     _, got, want = run(way, cp.zig_zag(32, 4), dtype=torch.bfloat16)
     for mine, exact in zip(got, want, strict=True):
         assert mine.dtype == torch.bfloat16
-        assert (
-            apart(mine, exact.bfloat16(), 16) < 1
-        )  # scores, weights and sums are fp32; inputs and results are rounded
+        # scores, weights and sums are fp32; inputs and results are rounded
+        assert apart(mine, exact.bfloat16(), 16) < 1
 
 
 @each_of("way", WAYS)
 @each_of(
     "mask",
-    [
-        cp.FULL,
-        cp.Mask(window=4),
-        cp.Mask(documents=torch.tensor([0] * 7 + [1] * 3 + [2] * 11)),
-        cp.Mask(causal=False, documents=torch.tensor([0] * 7 + [1] * 3 + [2] * 11), window=5),
-    ],
+    cp.FULL,
+    cp.Mask(window=4),
+    cp.Mask(documents=torch.tensor([0] * 7 + [1] * 3 + [2] * 11)),
+    cp.Mask(causal=False, documents=torch.tensor([0] * 7 + [1] * 3 + [2] * 11), window=5),
 )
 def test_masks_by_global_position(way, mask):
     for layout in (cp.contiguous, cp.zig_zag):
@@ -157,10 +154,9 @@ def test_bytes_are_those_predicted(ranks, dtype):
 def test_grouped_heads_make_gathering_cheaper_than_ulysses():
     few, many = (costs.ring_traffic(8192, kv, 128, 8).forward for kv in (8, 64))
     assert many == 8 * few
+    assert costs.ulysses_traffic(8192, 64, 8, 128, 8).forward > 0
     assert (
-        costs.ulysses_traffic(8192, 64, 8, 128, 8).forward > 0
-        and costs.gather_traffic(8192, 8, 128, 8, regather=False).nbytes
-        == costs.ring_traffic(8192, 8, 128, 8).forward * 2
+        costs.gather_traffic(8192, 8, 128, 8, regather=False).nbytes == costs.ring_traffic(8192, 8, 128, 8).forward * 2
     )
     assert costs.ulysses_fits(64, 8) == [1, 2, 4, 8, 16, 32, 64] and costs.ulysses_fits(12, 4) == [1, 2, 4, 12]
 
@@ -256,11 +252,9 @@ def test_transfers_hide_behind_attention_from_the_predicted_length_on():
 
 @each_of(
     "way, ranks, shape, said",
-    [
-        ("ulysses", 3, {"heads": 4, "kv_heads": 2}, r"\[1, 2, 4\] would fit"),
-        ("ulysses", 4, {"heads": 2, "kv_heads": 2}, r"\[1, 2\] would fit"),
-        ("ring", 2, {"heads": 5, "kv_heads": 2}, r"choose from \[1, 5\]"),
-    ],
+    ("ulysses", 3, {"heads": 4, "kv_heads": 2}, r"\[1, 2, 4\] would fit"),
+    ("ulysses", 4, {"heads": 2, "kv_heads": 2}, r"\[1, 2\] would fit"),
+    ("ring", 2, {"heads": 5, "kv_heads": 2}, r"choose from \[1, 5\]"),
 )
 def test_errors_name_what_fits(way, ranks, shape, said):
     given = tensors(12, **shape)
@@ -342,14 +336,12 @@ def together(comm, config, mesh, way, sequence_parallel, sharded):
 @pytest.mark.slower
 @each_of(
     "mesh, way, sequence_parallel, sharded",
-    [
-        ({"cp": 4}, "ring", False, False),
-        ({"cp": 2, "tp": 2}, "ring", True, False),
-        ({"dp": 2, "cp": 2}, "gather", False, False),
-        ({"dp": 2, "cp": 2, "tp": 2}, "ring", False, False),
-        ({"cp": 2, "tp": 2}, "ulysses", False, False),
-        ({"dp": 2, "cp": 2}, "ring", False, True),
-    ],
+    ({"cp": 4}, "ring", False, False),
+    ({"cp": 2, "tp": 2}, "ring", True, False),
+    ({"dp": 2, "cp": 2}, "gather", False, False),
+    ({"dp": 2, "cp": 2, "tp": 2}, "ring", False, False),
+    ({"cp": 2, "tp": 2}, "ulysses", False, False),
+    ({"dp": 2, "cp": 2}, "ring", False, True),
 )
 def test_a_transformer_trains_as_on_one_rank(mesh, way, sequence_parallel, sharded):
     config = CONFIG if way != "ulysses" else transformer.Config(layers=2, hidden=32, heads=4, kv_heads=4, seq_len=16)

@@ -100,6 +100,7 @@ def both(comm, steps, dtype):
     )
 
 
+@pytest.mark.slower
 def test_on_two_processes_ours_and_torchs_own_equal_one_process_and_each_other():
     results = launch(both, 2, (10, torch.float64)).results
     for ours, theirs, *_ in results:
@@ -113,6 +114,7 @@ def test_on_two_processes_ours_and_torchs_own_equal_one_process_and_each_other()
         assert all(torch.allclose(own[name], peer[name]) for name in own)
 
 
+@pytest.mark.slower
 def test_four_processes_equal_one():
     assert_parity(launch(train, 4, (50, torch.float32)).results[3], 50, torch.float32)
 
@@ -413,13 +415,11 @@ def unknown_word(comm):
 
 @each_of(
     "program, words",
-    [
-        (frozen_on_one, "rank . trains . parameters; all ranks must train the same"),
-        (twice_backward, r"got a second gradient before finish\(\).*no_sync"),
-        (forward_before_finish, r"call finish\(\) before the next forward pass"),
-        (nothing_to_train, "trains 0 parameters"),
-        (unknown_word, "choose 'error' or 'zero'"),
-    ],
+    (frozen_on_one, "rank . trains . parameters; all ranks must train the same"),
+    (twice_backward, r"got a second gradient before finish\(\).*no_sync"),
+    (forward_before_finish, r"call finish\(\) before the next forward pass"),
+    (nothing_to_train, "trains 0 parameters"),
+    (unknown_word, "choose 'error' or 'zero'"),
 )
 def test_a_mistake_is_said_where_it_is_made(program, words):
     with pytest.raises(RankError, match=words):

@@ -7,7 +7,6 @@ import sys
 import tomllib
 from importlib import metadata
 
-import pytest
 from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -18,7 +17,7 @@ from course_app.learner.environment import Gpu
 from course_lib.folders import PACKAGES, ROOT
 from course_runs import machine
 from course_runs.machine import Line
-from tests.tables import each_of
+from tests.tables import each_alone, each_of
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DIRECT = [Requirement(line) for line in PROJECT["dependencies"]]
@@ -174,45 +173,39 @@ def test_the_readme_shows_the_two_commands_first():
 
 @each_of(
     "line, state, words",
-    [
-        (environment.python_line((3, 12, 1), "python"), "ok", "3.12"),
-        (environment.python_line((3, 10, 0), "python"), "fail", "3.10"),
-        (environment.python_line((3, 14, 0), "python"), "fail", "3.14"),
-        (environment.packages_line({"numpy": ">=2"}, {}, {}), "fail", "missing: numpy"),
-        (environment.packages_line({"numpy": ">=2"}, {"numpy": "1.26"}, {}), "fail", "numpy 1.26 (needs >=2)"),
-        (environment.packages_line({"numpy": ">=2"}, {"numpy": "2.1"}, {"numpy": "2.4"}), "warn", "numpy 2.1"),
-        (environment.packages_line({"torch": ">=2"}, {"torch": "2.13.0+cpu"}, {"torch": "2.13.0"}), "ok", "as tested"),
-        (environment.torch_line({}, Gpu()), "fail", "does not import"),
-        (
-            environment.torch_line({"version": "2.13.0+cpu", "cuda": None, "gpus": 0, "threads": 2}, Gpu()),
-            "ok",
-            "2.13.0+cpu",
+    (environment.python_line((3, 12, 1), "python"), "ok", "3.12"),
+    (environment.python_line((3, 10, 0), "python"), "fail", "3.10"),
+    (environment.python_line((3, 14, 0), "python"), "fail", "3.14"),
+    (environment.packages_line({"numpy": ">=2"}, {}, {}), "fail", "missing: numpy"),
+    (environment.packages_line({"numpy": ">=2"}, {"numpy": "1.26"}, {}), "fail", "numpy 1.26 (needs >=2)"),
+    (environment.packages_line({"numpy": ">=2"}, {"numpy": "2.1"}, {"numpy": "2.4"}), "warn", "numpy 2.1"),
+    (environment.packages_line({"torch": ">=2"}, {"torch": "2.13.0+cpu"}, {"torch": "2.13.0"}), "ok", "as tested"),
+    (environment.torch_line({}, Gpu()), "fail", "does not import"),
+    (
+        environment.torch_line({"version": "2.13.0+cpu", "cuda": None, "gpus": 0, "threads": 2}, Gpu()),
+        "ok",
+        "2.13.0+cpu",
+    ),
+    (
+        environment.torch_line(
+            {"version": "2.13.0+cpu", "cuda": None, "gpus": 0, "threads": 2}, Gpu(("H100",), "580", (13, 0))
         ),
-        (
-            environment.torch_line(
-                {"version": "2.13.0+cpu", "cuda": None, "gpus": 0, "threads": 2}, Gpu(("H100",), "580", (13, 0))
-            ),
-            "warn",
-            "does not see the GPU",
-        ),
-        (environment.gpu_line(Gpu()), "ok", "none"),
-        (
-            environment.gpu_line(Gpu(("H100", "H100"), "580.65", (13, 0))),
-            "ok",
-            "2 × H100, driver 580.65, CUDA up to 13.0",
-        ),
-        (environment.gpu_line(Gpu(("V100",), "470.1", (11, 4))), "warn", "CUDA up to 11.4"),
-        (environment.disk_line(1 * GB, set_up=False), "fail", "1.0 GB free"),
-        (environment.disk_line(1 * GB, set_up=True), "ok", "1.0 GB free"),
-        (environment.memory_line((8 * 2**30, 1 * 2**30)), "warn", "1.0 available"),
-        (environment.memory_line((0, 0)), "ok", "does not say"),
-        (environment.cores_line(1), "warn", "1 usable"),
-        (environment.write_line(ROOT / "tests"), "ok", "tests"),
-        (environment.write_line(__import__("pathlib").Path("/proc")), "fail", "cannot be written to"),
-        (environment.git_line(""), "warn", "not installed"),
-        (environment.chromium_line(""), "warn", "not found"),
-        (environment.port_line(8888, False), "warn", "8888 is taken"),
-    ],
+        "warn",
+        "does not see the GPU",
+    ),
+    (environment.gpu_line(Gpu()), "ok", "none"),
+    (environment.gpu_line(Gpu(("H100", "H100"), "580.65", (13, 0))), "ok", "2 × H100, driver 580.65, CUDA up to 13.0"),
+    (environment.gpu_line(Gpu(("V100",), "470.1", (11, 4))), "warn", "CUDA up to 11.4"),
+    (environment.disk_line(1 * GB, set_up=False), "fail", "1.0 GB free"),
+    (environment.disk_line(1 * GB, set_up=True), "ok", "1.0 GB free"),
+    (environment.memory_line((8 * 2**30, 1 * 2**30)), "warn", "1.0 available"),
+    (environment.memory_line((0, 0)), "ok", "does not say"),
+    (environment.cores_line(1), "warn", "1 usable"),
+    (environment.write_line(ROOT / "tests"), "ok", "tests"),
+    (environment.write_line(__import__("pathlib").Path("/proc")), "fail", "cannot be written to"),
+    (environment.git_line(""), "warn", "not installed"),
+    (environment.chromium_line(""), "warn", "not found"),
+    (environment.port_line(8888, False), "warn", "8888 is taken"),
     ids=lambda each: each.what if isinstance(each, Line) else None,
 )
 def test_doctor_says_what_is_missing_and_the_way_out(line, state, words):
@@ -266,12 +259,10 @@ def test_a_browser_of_playwrights_own_is_found(monkeypatch, tmp_path):
     assert environment.chromium() == str(program)
 
 
-@pytest.mark.parametrize(
-    ("quota", "limit", "cores", "memory"),
-    [
-        ("50000 100000", 1000.0, 0.5, (1000.0, 400.0)),  # half a core, and what the container has not used yet
-        ("max 100000", "max", machine.cores(), None),  # a container without limits
-    ],
+@each_alone(
+    "quota, limit, cores, memory",
+    ("50000 100000", 1000.0, 0.5, (1000.0, 400.0)),  # half a core, and what the container has not used yet
+    ("max 100000", "max", machine.cores(), None),  # a container without limits
 )
 def test_a_container_leaves_less_than_the_machine_has(quota, limit, cores, memory, tmp_path, monkeypatch):
     free = machine.memory()

@@ -80,17 +80,9 @@ def test_a_source_is_dated_and_can_be_found():
 
 def test_references_say_which_number_they_support():
     must = [
-        "zero-2019",
-        "micikevicius-2017",
-        "kaplan-2020",
-        "hoffmann-2022",
-        "gpipe-2018",
-        "megatron-2019",
-        "megatron-2021",
-        "llama3-2024",
-        "korthikanti-2022",
-        "patarasuk-2009",
-    ]
+        "zero-2019", "micikevicius-2017", "kaplan-2020", "hoffmann-2022", "gpipe-2018", "megatron-2019",
+        "megatron-2021", "llama3-2024", "korthikanti-2022", "patarasuk-2009",
+    ]  # fmt: skip
     for key in must:
         assert facts.reference(key).supports, key
 
@@ -122,17 +114,15 @@ def test_a_copied_fact_keeps_what_stands_behind_it(copied):
 
 @each_of(
     "name, capability, multiprocessors, driver, bridge, adds",
-    [
-        ("V100 SXM2 16GB", 7.0, 80, 375, None, False),
-        ("A100 PCIe 80GB", 8.0, 108, 440, 300e9, False),
-        ("H100 SXM", 9.0, 132, 515, None, True),
-        ("H100 PCIe", 9.0, 114, 515, 300e9, False),
-        ("H200 SXM", 9.0, None, 515, None, True),
-        ("H800 SXM", None, 132, None, None, True),
-        ("B200 SXM", 10.0, 148, 560, None, True),
-        ("GB300", None, None, None, None, True),
-        ("MI300X", None, None, None, None, False),
-    ],
+    ("V100 SXM2 16GB", 7.0, 80, 375, None, False),
+    ("A100 PCIe 80GB", 8.0, 108, 440, 300e9, False),
+    ("H100 SXM", 9.0, 132, 515, None, True),
+    ("H100 PCIe", 9.0, 114, 515, 300e9, False),
+    ("H200 SXM", 9.0, None, 515, None, True),
+    ("H800 SXM", None, 132, None, None, True),
+    ("B200 SXM", 10.0, 148, 560, None, True),
+    ("GB300", None, None, None, None, True),
+    ("MI300X", None, None, None, None, False),
 )
 def test_what_software_sees_of_a_gpu_is_sourced_or_unknown(name, capability, multiprocessors, driver, bridge, adds):
     one = gpus.gpu(name)
@@ -163,17 +153,15 @@ def test_multiprocessors_are_counted_in_one_place():
 
 @each_of(
     "name, field, value",
-    [
-        ("H100 SXM", "dense_flops", 989e12),
-        ("H100 SXM", "sparse_flops", 1979e12),
-        ("H100 SXM", "bandwidth", 3350e9),
-        ("H100 SXM", "link_one_way", 450e9),
-        ("H100 SXM", "network_one_way", 50e9),
-        ("A100 SXM 80GB", "dense_flops", 312e12),
-        ("B200 SXM", "dense_flops", 2250e12),
-        ("GB200", "dense_flops", 2500e12),
-        ("TPU v4", "dense_flops", 275e12),
-    ],
+    ("H100 SXM", "dense_flops", 989e12),
+    ("H100 SXM", "sparse_flops", 1979e12),
+    ("H100 SXM", "bandwidth", 3350e9),
+    ("H100 SXM", "link_one_way", 450e9),
+    ("H100 SXM", "network_one_way", 50e9),
+    ("A100 SXM 80GB", "dense_flops", 312e12),
+    ("B200 SXM", "dense_flops", 2250e12),
+    ("GB200", "dense_flops", 2500e12),
+    ("TPU v4", "dense_flops", 275e12),
 )
 def test_devices_have_the_published_dense_values_in_base_units(name, field, value):
     assert getattr(facts.device(name), field) == value
@@ -345,18 +333,16 @@ def test_claims_hold_no_verdict():
 
 @each_of(
     "look, name, near",
-    [
-        (facts.device, "H100", "H100 SXM"),
-        (facts.device, "h100 smx", "H100 SXM"),
-        (facts.model, "llama3", "llama3-70b"),
-        (facts.run, "PaLM", "PaLM 540B"),
-        (facts.link, "NVLink", "NVLink4"),
-        (facts.price, "H100", "H100 hour"),
-        (facts.claim, "17 days", "llama3-17-days"),
-        (facts.model, "?", "There are"),
-        (facts.reference, "zero", "zero-2019"),
-        (course.chapter, "6", "06"),
-    ],
+    (facts.device, "H100", "H100 SXM"),
+    (facts.device, "h100 smx", "H100 SXM"),
+    (facts.model, "llama3", "llama3-70b"),
+    (facts.run, "PaLM", "PaLM 540B"),
+    (facts.link, "NVLink", "NVLink4"),
+    (facts.price, "H100", "H100 hour"),
+    (facts.claim, "17 days", "llama3-17-days"),
+    (facts.model, "?", "There are"),
+    (facts.reference, "zero", "zero-2019"),
+    (course.chapter, "6", "06"),
 )
 def test_an_unknown_name_is_answered_with_near_ones(look, name, near):
     with pytest.raises(ValueError, match=re.escape(name)) as caught:

@@ -16,14 +16,8 @@ def test_every_measurement_has_a_device_a_source_and_a_batch_that_divides(key):
 
 def test_a_fixed_batch_gives_each_gpu_less_and_each_gpu_does_less():
     points = scaling.series("1.34B, data parallel")
-    assert len({point.batch_tokens for point in points}) == 1 and [point.ranks for point in points] == [
-        8,
-        16,
-        32,
-        64,
-        128,
-        256,
-    ]
+    assert len({point.batch_tokens for point in points}) == 1
+    assert [point.ranks for point in points] == [8, 16, 32, 64, 128, 256]
     speeds = [float(point.tokens_per_s) for point in points]
     assert speeds == sorted(speeds, reverse=True)
     assert points[-1].tokens == 4096 and points[-1].step_seconds == pytest.approx(4096 / 15700.38)

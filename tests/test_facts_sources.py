@@ -11,17 +11,9 @@ from course_lib.estimate.facts.fact import rows
 from tests.tables import each_of
 
 FILES = (
-    "devices.csv",
-    "runs.csv",
-    "prices.csv",
-    "claims.csv",
-    "chips.csv",
-    "topologies.csv",
-    "ceilings.csv",
-    "failure_logs.csv",
-    "gpus.csv",
-    "launches.csv",
-)
+    "devices.csv", "runs.csv", "prices.csv", "claims.csv", "chips.csv", "topologies.csv", "ceilings.csv",
+    "failure_logs.csv", "gpus.csv", "launches.csv",
+)  # fmt: skip
 KIB, MIB = 2**10, 2**20
 
 

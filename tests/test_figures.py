@@ -137,15 +137,13 @@ def test_each_thing_of_the_course_has_a_colour_of_its_own():
 
 @each_of(
     "word, role",
-    [
-        ("recv", "communication"),
-        ("Send", "communication"),
-        ("parameters", "weights"),
-        ("wait", "idle"),
-        ("optimizer state", "moments"),
-        ("saved by autograd", "activations"),
-        ("compute", "forward"),
-    ],
+    ("recv", "communication"),
+    ("Send", "communication"),
+    ("parameters", "weights"),
+    ("wait", "idle"),
+    ("optimizer state", "moments"),
+    ("saved by autograd", "activations"),
+    ("compute", "forward"),
 )
 def test_other_words_for_a_thing_have_its_colour(word, role):
     assert palette.color(word) == palette.COLOR[role]
@@ -238,12 +236,10 @@ def test_a_ring_of_any_size_can_be_drawn(ranks):
 
 @each_of(
     "call, words",
-    [
-        (lambda: figures.ring(0), "at least one"),
-        (lambda: figures.wait_for([]), "Deadlock's waits"),
-        (lambda: figures.who_holds_what([]), "holdings is empty"),
-        (lambda: figures.who_is_busy([]), "no spans"),
-    ],
+    (lambda: figures.ring(0), "at least one"),
+    (lambda: figures.wait_for([]), "Deadlock's waits"),
+    (lambda: figures.who_holds_what([]), "holdings is empty"),
+    (lambda: figures.who_is_busy([]), "no spans"),
 )
 def test_nothing_to_draw_is_said(call, words):
     with pytest.raises(ValueError, match=words):
@@ -272,9 +268,8 @@ def test_a_sheet_counts_in_inches_from_its_lower_left_corner_and_keeps_words_as_
     assert made.get("viewBox") == "0 0 216 144" and box.get("d") == "M36 72h72v54h-72z"
     words = next(made.iter(f"{SVG}text"))
     assert (words.text, words.get("x"), words.get("y"), words.get("text-anchor")) == ("a < b & c", "72", "108", "end")
-    assert made.get("aria-label") == sheet.alt and not list(
-        ElementTree.fromstring(sheet.svg(outlines=True)).iter(f"{SVG}text")
-    )
+    assert made.get("aria-label") == sheet.alt
+    assert not list(ElementTree.fromstring(sheet.svg(outlines=True)).iter(f"{SVG}text"))
 
 
 def test_higher_shapes_cover_lower_ones_and_bars_end_with_their_panel():

@@ -120,18 +120,16 @@ def test_clipping_takes_part():
 
 @each_of(
     "sizes, job, words",
-    [
-        ({"ep": 2}, SMALL, "no axis 'ep' here; the axes are dp, pp, cp, tp"),
-        ({"dp": 3}, SMALL, "dp=3 needs a multiple of 6 sequences for 2 micro-batches; there are 4"),
-        ({"pp": 3}, SMALL, "pp=3 needs a multiple of 3 layers; there are 2"),
-        ({"cp": 3}, SMALL, "cp=3 needs a multiple of 6 tokens in a sequence, two blocks a rank; there are 8"),
-        ({"tp": 3}, SMALL, "tp=3 needs a multiple of 3 heads; there are 4"),
-        ({"tp": 4}, SMALL, "tp=4 needs a multiple of 4 key-value heads; there are 2"),
-        ({"tp": 2}, replace(SMALL, config=replace(SMALL.config, ffn=33)), "2 columns of the MLP; there are 33"),
-        ({"tp": 2}, replace(SMALL, config=replace(SMALL.config, vocab=63)), "2 tokens in the vocabulary; there are 63"),
-        ({}, replace(SMALL, config=replace(SMALL.config, tied=True)), "Tied, biases, dropout"),
-        ({}, replace(SMALL, config=replace(SMALL.config, dropout=0.1)), "Tied, biases, dropout"),
-    ],
+    ({"ep": 2}, SMALL, "no axis 'ep' here; the axes are dp, pp, cp, tp"),
+    ({"dp": 3}, SMALL, "dp=3 needs a multiple of 6 sequences for 2 micro-batches; there are 4"),
+    ({"pp": 3}, SMALL, "pp=3 needs a multiple of 3 layers; there are 2"),
+    ({"cp": 3}, SMALL, "cp=3 needs a multiple of 6 tokens in a sequence, two blocks a rank; there are 8"),
+    ({"tp": 3}, SMALL, "tp=3 needs a multiple of 3 heads; there are 4"),
+    ({"tp": 4}, SMALL, "tp=4 needs a multiple of 4 key-value heads; there are 2"),
+    ({"tp": 2}, replace(SMALL, config=replace(SMALL.config, ffn=33)), "2 columns of the MLP; there are 33"),
+    ({"tp": 2}, replace(SMALL, config=replace(SMALL.config, vocab=63)), "2 tokens in the vocabulary; there are 63"),
+    ({}, replace(SMALL, config=replace(SMALL.config, tied=True)), "Tied, biases, dropout"),
+    ({}, replace(SMALL, config=replace(SMALL.config, dropout=0.1)), "Tied, biases, dropout"),
 )
 def test_what_cannot_be_divided_is_refused_in_a_sentence(sizes, job, words):
     with pytest.raises(RankError, match=words):

@@ -21,13 +21,8 @@ from course_grader.worker.second_call import CALLS
 from course_grader.worker.worker_pool import WorkerPool
 
 OF_RANKS = (
-    "mean-metrics",
-    "all-to-all-sizes",
-    "vocab-embedding",
-    "run-any-schedule",
-    "ulysses-exchange",
-    "expert-parallel",
-)
+    "mean-metrics", "all-to-all-sizes", "vocab-embedding", "run-any-schedule", "ulysses-exchange", "expert-parallel",
+)  # fmt: skip
 RAISES = """
 _calls, _first = [], {name}
 def {name}(*args, **named):

@@ -109,29 +109,12 @@ def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeyp
 
 
 WITHOUT_A_PROCESS_SPACE = (
-    "class-folder",
-    "secret-by-its-path",
-    "gradebook-by-sql",
-    "judging-source",
-    "memory-of-the-judge",
-    "services-on-loopback",
-    "sockets-without-a-network",
-    "grades-in-the-database",
-    "code-of-the-course",
-    "end-of-another-process",
-    "detached-process",
-    "files-of-other-students",
-    "objects-of-the-system-removed",
-    "time-of-other-processes",
-    "files-cut-short",
-    "signals-by-a-descriptor",
-    "counts-of-the-system",
-    "memory-that-is-free",
-    "pages-in-memory",
-    "hints-on-files",
-    "semaphores-and-queues",
-    "numbers-of-the-kernel",
-)
+    "class-folder", "secret-by-its-path", "gradebook-by-sql", "judging-source", "memory-of-the-judge",
+    "services-on-loopback", "sockets-without-a-network", "grades-in-the-database", "code-of-the-course",
+    "end-of-another-process", "detached-process", "files-of-other-students", "objects-of-the-system-removed",
+    "time-of-other-processes", "files-cut-short", "signals-by-a-descriptor", "counts-of-the-system",
+    "memory-that-is-free", "pages-in-memory", "hints-on-files", "semaphores-and-queues", "numbers-of-the-kernel",
+)  # fmt: skip
 
 
 def test_the_weaker_sandbox_holds_too(in_turn):

@@ -13,6 +13,7 @@ from course_grader.notebooks import parse, render
 from course_grader.records import Report, Verdict
 from course_lib.messages import Trouble
 from tests.grading_kit import as_released, cell_of, mine, small_course, small_source
+from tests.tables import each_alone
 
 
 @pytest.fixture
@@ -172,20 +173,18 @@ def test_marks_say_what_counts():
     assert mark_of(report("crashed", verdicts=[WASTEFUL]), "cost") == ""
 
 
-@pytest.mark.parametrize(
-    ("what", "words"),
-    [
-        (report(verdicts=[WRONG]), "a year has 365 days"),
-        (
-            report("not answered", note="Not answered yet: fill in the cell above and run this one again."),
-            "Not answered yet",
-        ),
-        (report("not answered", note="The answer cell of “x” is missing."), "is missing"),
-        (report("crashed", note="Your code ended the process: exit(3)."), "exit(3)"),
-        (report("timed out", note="Your code ran longer than 10 s."), "longer than 10 s"),
-        (report("raised", note="ValueError: no"), "stopped with an error: ValueError: no"),
-        (report(points=10.0), ""),
-    ],
+@each_alone(
+    "what, words",
+    (report(verdicts=[WRONG]), "a year has 365 days"),
+    (
+        report("not answered", note="Not answered yet: fill in the cell above and run this one again."),
+        "Not answered yet",
+    ),
+    (report("not answered", note="The answer cell of “x” is missing."), "is missing"),
+    (report("crashed", note="Your code ended the process: exit(3)."), "exit(3)"),
+    (report("timed out", note="Your code ran longer than 10 s."), "longer than 10 s"),
+    (report("raised", note="ValueError: no"), "stopped with an error: ValueError: no"),
+    (report(points=10.0), ""),
 )
 def test_the_first_failure_in_words(what, words):
     assert words in why_not(what) and bool(words) == bool(why_not(what))

@@ -126,17 +126,9 @@ def test_a_full_disk_stops_it_in_words_and_what_is_there_stays(place, wanted, tm
     room = tmp_path / "room"
     room.mkdir()
     command = [
-        "unshare",
-        "--user",
-        "--map-root-user",
-        "--mount",
-        sys.executable,
-        "-m",
-        "tests.crash_kit",
-        "full",
-        place.root,
+        "unshare", "--user", "--map-root-user", "--mount", sys.executable, "-m", "tests.crash_kit", "full", place.root,
         room,
-    ]
+    ]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -182,11 +174,8 @@ def test_a_gradebook_that_stays_locked_ends_it_in_words_and_nothing_is_judged_tw
         crew=All(),
         say=lambda event: gradebook.execute("BEGIN EXCLUSIVE") if event.kind == "done" and event.done == 2 else None,
     )
-    assert (
-        summary.exit_code == 1
-        and "judged and not in it" in summary.problem
-        and "nothing is judged twice" in summary.way_out
-    )
+    assert summary.exit_code == 1 and "judged and not in it" in summary.problem
+    assert "nothing is judged twice" in summary.way_out
     gradebook.rollback()
     gradebook.close()
 
@@ -238,8 +227,7 @@ def test_where_nothing_can_be_graded_it_stops_soon_and_no_score_is_made_up(place
             return [Done(each.key, {"key": each.key, "state": "failed", "why": "no sandbox today"}) for each in done]
 
     summary = grading.grade_class(place, no_sandbox=True, crew=Broken())
-    assert (
-        summary.exit_code == 1 and len(summary.not_graded) == grading.IN_A_ROW and "no sandbox today" in summary.problem
-    )
+    assert summary.exit_code == 1 and len(summary.not_graded) == grading.IN_A_ROW
+    assert "no sandbox today" in summary.problem
     assert not state_of(place)["times"] and not state_of(place)["reports"]
     assert grade(place.root).exit_code == 0 and state_of(place) == wanted

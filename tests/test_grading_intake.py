@@ -33,6 +33,7 @@ from tests.grading_kit import (
     small_course,
     small_source,
 )
+from tests.tables import each_alone
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +66,14 @@ def conflict(text: str) -> str:
     return text.replace(line, f"<<<<<<< HEAD\n{line}\n=======\n{line}\n>>>>>>> theirs", 1)
 
 
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        (lambda text: "", "is empty"),
-        (lambda text: text[: len(text) // 2], "not a whole notebook"),
-        (conflict, "unfinished git merge (line "),
-        (lambda text: "[1, 2]", "is JSON, but not a notebook"),
-        (lambda text: text.replace('"cells"', '"zellen"', 1), "not a notebook"),
-        (lambda text: "[" * 200_000, "not a whole notebook"),
-    ],
+@each_alone(
+    "damage, words",
+    (lambda text: "", "is empty"),
+    (lambda text: text[: len(text) // 2], "not a whole notebook"),
+    (conflict, "unfinished git merge (line "),
+    (lambda text: "[1, 2]", "is JSON, but not a notebook"),
+    (lambda text: text.replace('"cells"', '"zellen"', 1), "not a notebook"),
+    (lambda text: "[" * 200_000, "not a whole notebook"),
     ids=["empty", "cut off", "merge conflict", "a list", "no cells", "nested without end"],
 )
 def test_a_file_that_is_no_notebook_is_refused_in_words_and_left_alone(where, damage, words, capsys, monkeypatch):

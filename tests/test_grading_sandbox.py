@@ -9,14 +9,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
 from course_grader import exercises
 from course_grader.bank.kill_matrix import bank
-from course_grader.exercises import Card
 from course_grader.intake import MAX_BYTES, MAX_CELLS
 from course_grader.judge import grade
 from course_grader.judge.grade_notebook import grade_notebook
@@ -32,22 +30,10 @@ from course_grader.worker.worker_pool import WorkerPool
 from course_lib.folders import PACKAGES, ROOT
 from course_lib.messages import Trouble
 from course_runs.processes import descendants
-from tests.grading_kit import REPOSITORY, alive, cell_of, full, marked, own, points, small_source
+from tests.grading_kit import ANYTHING, REPOSITORY, alive, cell_of, full, left_of, marked, own, points, small_source
 from tests.patience import patience
-from tests.tables import each_of
+from tests.tables import each_alone, each_of
 
-CARD = Card(
-    id="anything",
-    chapter="00",
-    title="Anything",
-    text="",
-    points=1,
-    minutes=1,
-    difficulty=1,
-    importance=1,
-    hints=("", "", ""),
-    answers=("f",),
-)
 KEPT = LEVELS[:2]
 SMALL = {"memory_bytes": 300_000_000, "processes": 24, "folder_bytes": 20_000_000, "file_bytes": 10_000_000}
 
@@ -76,9 +62,9 @@ def probe(workers, folder, source, *args, seconds=20.0):
         cell = run_cell(worker, source + "\ndef g(): return 'still here'")
         assert cell.state == "answered", cell
         with InWorker(worker) as place:
-            outcome = place.run(CARD, Case(name="one", args=args, seconds=seconds))
+            outcome = place.run(ANYTHING, Case(name="one", args=args, seconds=seconds))
         with InWorker(worker) as place:
-            after = place.run(dataclasses.replace(CARD, answers=("g",)), Case(name="after"))
+            after = place.run(dataclasses.replace(ANYTHING, answers=("g",)), Case(name="after"))
     assert after.value == "still here", after  # whatever it was, it cost its own exercise only
     return outcome
 
@@ -145,9 +131,8 @@ def test_nothing_of_the_judge_the_class_or_the_system_can_be_read(kept, tmp_path
     ]
     there = [str(path) for path in paths if path.exists()]
     assert len(there) > 30
-    seen = [
-        path for path in value(kept, tmp_path, READS, there) if path != "/proc/1/environ"
-    ]  # in its own space that is itself
+    # in its own space that is itself
+    seen = [path for path in value(kept, tmp_path, READS, there) if path != "/proc/1/environ"]
     assert seen == []
 
 
@@ -379,9 +364,8 @@ def test_every_worker_is_somebody_else(tmp_path):
     source = "import os\ndef f(): return [os.getuid(), os.getgid(), os.getgroups()]"
     with WorkerPool(wall=Wall()) as made:
         users = [value(made, tmp_path, source) for _ in range(2)]
-    assert len({user for user, _, _ in users}) == 2 and all(
-        user >= 65534 and user == group and not more for user, group, more in users
-    )
+    assert len({user for user, _, _ in users}) == 2
+    assert all(user >= 65534 and user == group and not more for user, group, more in users)
 
 
 # ---------------------------------------------------------------------------- using up
@@ -450,13 +434,11 @@ def f():
 
 
 def test_a_full_folder_is_its_own(kept, tmp_path):
-    with (
-        contextlib.suppress(Lost),
-        kept.worker(tmp_path) as worker,
-    ):  # on a disk that is shared the files stay till the worker ends
+    # on a disk that is shared the files stay till the worker ends
+    with contextlib.suppress(Lost), kept.worker(tmp_path) as worker:
         run_cell(worker, FILLS)
         with InWorker(worker) as place:
-            outcome = place.run(CARD, Case(name="fill"))
+            outcome = place.run(ANYTHING, Case(name="fill"))
     words = {
         "namespaces": ("raised", "No space left on device"),
         "contained": ("crashed", "wrote more than 20 MB of files"),
@@ -498,7 +480,7 @@ def test_what_an_answer_starts_ends_with_its_exercise(kept, tmp_path):
         run_cell(worker, STRAYS)
         before = len(descendants(warm))
         with InWorker(worker) as place:
-            assert place.run(CARD, Case(name="strays")).value == 1 and len(descendants(warm)) > before + 5
+            assert place.run(ANYTHING, Case(name="strays")).value == 1 and len(descendants(warm)) > before + 5
         assert len(descendants(warm)) == before
     assert len(descendants(warm)) == before - 1
 
@@ -520,10 +502,10 @@ def test_whatever_ends_ends_everything(tmp_path, level, how):
         "import os, sys, time\nfrom pathlib import Path\nfrom course_grader.worker.in_worker import "
         "InWorker, run_cell\n"
         "from course_grader.sandbox import Wall\nfrom course_grader.worker.worker_pool import WorkerPool\n"
-        "from course_grader.records import Case\nfrom tests.test_grading_sandbox import CARD, STRAYS\n"
+        "from course_grader.records import Case\nfrom tests.test_grading_sandbox import ANYTHING, STRAYS\n"
         f"with WorkerPool(wall=Wall(level={level!r})) as workers, "
         f"workers.worker(Path({str(tmp_path / 'notebook')!r})) as worker:\n"
-        "    run_cell(worker, STRAYS)\n    place = InWorker(worker).__enter__()\n    assert place.run(CARD, "
+        "    run_cell(worker, STRAYS)\n    place = InWorker(worker).__enter__()\n    assert place.run(ANYTHING, "
         "Case(name='n')).value == 1\n"
         # at "contained" the outer one of two
         "    print(workers._server.process.pid, flush=True)\n    sys.stdin.read()\n"
@@ -543,10 +525,7 @@ def test_whatever_ends_ends_everything(tmp_path, level, how):
     os.kill(judge.pid if how == "the judge killed" else int(warm), signal.SIGKILL)
     judge.stdin.close()
     judge.wait(timeout=patience(60))
-    until = time.monotonic() + patience(30)
-    while alive(str(tmp_path / "tmp")) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert alive(str(tmp_path / "tmp")) == []
+    assert left_of(str(tmp_path / "tmp")) == []
     judge.stdout.close()
 
 
@@ -641,7 +620,7 @@ def test_a_fresh_process_meets_nothing_of_the_exercise_before_and_a_folder_that_
         for _ in range(2):
             with InWorker(worker, ranks=ranks) as place:
                 place.plan([case])
-                seen.append(place.run(CARD, case).value)
+                seen.append(place.run(ANYTHING, case).value)
                 shut_in.append([worker.beside(rank).pid for rank in range(2)])
             ranks.close()
     assert seen == [[[False, False]] * 2] * 2
@@ -658,7 +637,7 @@ def test_an_answer_that_cannot_be_made_again_is_an_error_of_each_rank_and_costs_
             assert run_cell(worker, answer).state == "answered"
             with InWorker(worker, ranks=ranks) as place:
                 place.plan([case])
-                told.append(place.run(CARD, case))
+                told.append(place.run(ANYTHING, case))
     assert (told[0].state, told[1].value) == ("raised", [0, 1])
     assert "it cannot be made (ZeroDivisionError: division by zero)" in told[0].error
 
@@ -670,7 +649,7 @@ def test_processes_serve_the_next_exercise_and_load_its_answer(walled, tmp_path)
             assert run_cell(worker, f"import os\ndef f(comm): return ['{word}', os.getpid()]").state == "answered"
             with InWorker(worker, ranks=ranks) as place:
                 place.plan([case])
-                who.append(place.run(CARD, case).value)
+                who.append(place.run(ANYTHING, case).value)
     first, following = who
     assert [word for word, _ in first] == ["first"] * 2 and [word for word, _ in following] == ["second"] * 2
     assert [pid for _, pid in first] == [pid for _, pid in following]
@@ -685,13 +664,11 @@ def {name}(comm, x):
 """
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "earned"),
-    [
-        ("sys.modules['left'] = sys", "assert 'left' not in sys.modules", (True, True)),
-        ("pass", "x = 2 * x", (True, False)),
-        ("x = 2 * x", "pass", (False, True)),
-    ],
+@each_alone(
+    "first, second, earned",
+    ("sys.modules['left'] = sys", "assert 'left' not in sys.modules", (True, True)),
+    ("pass", "x = 2 * x", (True, False)),
+    ("x = 2 * x", "pass", (False, True)),
 )
 def test_what_an_exercise_leaves_in_its_ranks_costs_the_next_one_nothing(walled, monkeypatch, first, second, earned):
     cards = [exercises.card(name) for name in ("two-ranks-wait", "token-round-the-ring")]
@@ -724,7 +701,7 @@ def test_a_rank_reaches_nothing_in_the_process_that_it_is_a_copy_of(walled, tmp_
         assert run_cell(worker, source).state == "answered"
         with InWorker(worker, ranks=ranks) as place:
             place.plan([case])
-            assert place.run(CARD, case).value == [["PermissionError"] * 3] * 2
+            assert place.run(ANYTHING, case).value == [["PermissionError"] * 3] * 2
 
 
 def test_workers_of_many_notebooks_are_rehearsed_and_find_nothing_of_it(tmp_path):
@@ -739,7 +716,7 @@ def test_workers_of_many_notebooks_are_rehearsed_and_find_nothing_of_it(tmp_path
             == "answered"
         )
         with InWorker(worker) as place:
-            assert place.run(CARD, Case(name="one")).value == [1, 1, 0.8444218515250481, False, False]
+            assert place.run(ANYTHING, Case(name="one")).value == [1, 1, 0.8444218515250481, False, False]
 
 
 def test_a_rank_that_ends_its_process_is_told_so(walled, tmp_path):
@@ -906,10 +883,8 @@ def test_a_wall_that_cannot_be_built_is_no_wall_in_silence(tmp_path):
 
 def test_the_workers_side_of_the_library_holds_no_judging():
     files = list(course_files())
-    assert (
-        "course_grader/worker/notebook_worker.py" in files
-        and "course_chapters/ch00/exercises/two_ranks_wait.py" in files
-    )
+    assert "course_grader/worker/notebook_worker.py" in files
+    assert "course_chapters/ch00/exercises/two_ranks_wait.py" in files
     assert not [name for name in files if "judg" in name or "killmatrix" in name or "/mark" in name or "/cli/" in name]
 
 

@@ -195,9 +195,8 @@ def test_a_liar_about_its_memory_is_found_out_in_ranks_that_have_run_its_other_c
     answer = hungry("ring-all-reduce")["keeps everything that comes"]
     reports = marked(workers, ring_shift=first_right("ring-shift"), ring_all_reduce=LIES + answer + LIAR)
     ring = reports["ring-all-reduce"]
-    assert [verdict.mistake for verdict in ring.verdicts if not verdict.ok] == [UNCONFIRMED] and reports[
-        "ring-shift"
-    ].passed
+    assert [verdict.mistake for verdict in ring.verdicts if not verdict.ok] == [UNCONFIRMED]
+    assert reports["ring-shift"].passed
     assert ring.points == pytest.approx(ring.maximum * (1 - judging("ring-all-reduce").shares["cost:memory"]))
 
 
@@ -206,6 +205,5 @@ def test_one_that_never_ends_on_the_scales_costs_nobody_else_a_point(workers):
         workers, ring_all_reduce=first_right("ring-all-reduce") + SLOW, ring_shift=first_right("ring-shift")
     )
     ring = reports["ring-all-reduce"]
-    assert [verdict.mistake for verdict in ring.verdicts if not verdict.ok] == [UNCONFIRMED] and reports[
-        "ring-shift"
-    ].passed
+    assert [verdict.mistake for verdict in ring.verdicts if not verdict.ok] == [UNCONFIRMED]
+    assert reports["ring-shift"].passed

@@ -39,6 +39,7 @@ from course_grader.service.task import make_task
 from course_grader.submission import READ, Step, Submission, rebuild
 from course_lib.messages import Trouble
 from tests.class_kit import NAME, as_bytes, at, class_at, copy_of, course_at, saved, work
+from tests.conftest import cell
 from tests.crash_kit import Made
 from tests.grading_kit import SMALL, cell_of, own, small_source, solved_copy
 from tests.tables import each_of
@@ -166,11 +167,8 @@ def test_every_submission_gets_what_it_earned_and_each_state_stays_itself(graded
     }
     assert state_of(folder, "grace") == dict.fromkeys(SMALL, ("refused", 0.0))
     leslie = state_of(folder, "leslie")
-    assert (
-        leslie["state-13b"] == ("raised", 0.0)
-        and leslie["train-days-7b"][1] == 0.0
-        and leslie["train-days-7b"][0] in ("crashed", "raised")
-    )
+    assert leslie["state-13b"] == ("raised", 0.0) and leslie["train-days-7b"][1] == 0.0
+    assert leslie["train-days-7b"][0] in ("crashed", "raised")
     assert summary.exit_code == 0 and summary.graded == 6 and not summary.not_graded
 
 
@@ -298,11 +296,8 @@ def test_lateness_costs_what_nbgraders_plugin_says_and_an_extension_gives_it_bac
     assert summary.graded == 1
     with Gradebook(one.settings.db_url, one.settings.name) as book:
         submission = book.find_submission(NAME, "ada")
-        assert (
-            submission.late_submission_penalty == 2.0
-            and submission.extension == timedelta(days=1, minutes=30)
-            and submission.score == full
-        )
+        assert submission.late_submission_penalty == 2.0 and submission.extension == timedelta(days=1, minutes=30)
+        assert submission.score == full
     assert made_up(one).already == 1
 
 
@@ -351,16 +346,7 @@ def test_regrading_takes_over_what_is_more_and_what_is_less_only_when_told(one):
 
 def test_what_cannot_be_graded_at_all_is_said_before_it_begins(one):
     source = json.loads(one.sources.path("01").read_text(encoding="utf-8"))
-    meta = {
-        "grade": True,
-        "grade_id": "mine-own-test",
-        "locked": True,
-        "points": 3,
-        "schema_version": 3,
-        "solution": False,
-        "task": False,
-    }
-    source["cells"].append({**own("assert True", "mine"), "metadata": {"nbgrader": meta}})
+    source["cells"].append(cell("assert True", "mine-own-test", "code", grade=True, locked=True, points=3))
     one.sources.path("01").write_text(json.dumps(source), encoding="utf-8")
     with pytest.raises(Trouble, match="has changed since it was pinned"):
         made_up(one)
@@ -446,11 +432,8 @@ def test_text_of_a_student_is_escaped_wherever_we_show_it():
         verdicts=(Verdict(kind="values", part="a", ok=False, message=nasty),),
     )
     page, result = outputs_of(report)
-    assert (
-        "<script" not in page["data"]["text/html"]
-        and "<img" not in page["data"]["text/html"]
-        and "\x1b" not in json.dumps(page)
-    )
+    assert "<script" not in page["data"]["text/html"] and "<img" not in page["data"]["text/html"]
+    assert "\x1b" not in json.dumps(page)
     assert result["data"] == {"text/plain": "1.0"}
     assert "\x1b" not in line_of(Event("line", nasty, student=nasty)).plain
 
@@ -474,21 +457,8 @@ def test_the_notebook_for_graders_has_every_graded_cell_once_and_nothing_else_of
 
 
 def test_a_cell_graded_by_hand_waits_for_a_person_unless_it_is_as_it_was_released(released, tmp_path):
-    meta = {
-        "grade": True,
-        "grade_id": "essay",
-        "locked": False,
-        "points": 5,
-        "schema_version": 3,
-        "solution": True,
-        "task": False,
-    }
-    essay = {
-        "cell_type": "markdown",
-        "id": "essay",
-        "metadata": {"nbgrader": meta},
-        "source": "Say why.\n\n### BEGIN SOLUTION\nBecause.\n### END SOLUTION",
-    }
+    text = "Say why.\n\n### BEGIN SOLUTION\nBecause.\n### END SOLUTION"
+    essay = cell(text, "essay", grade=True, points=5, solution=True)
     folder = copy_of(released, tmp_path / "class")
     source = parse(folder.sources.path("01").read_text(encoding="utf-8"))
     folder.sources.path("01").write_text(render({**source, "cells": [*source["cells"], essay]}), encoding="utf-8")
@@ -517,10 +487,8 @@ def test_a_cell_graded_by_hand_waits_for_a_person_unless_it_is_as_it_was_release
         assert shown["source"].endswith(text) and waiting(folder, "01").count(student) == 1
     with Gradebook(folder.settings.db_url, folder.settings.name) as book:
         ada, alan = (book.find_grade("essay", NAME, NAME, student) for student in ("ada", "alan"))
-        assert (ada.auto_score, ada.needs_manual_grade) == (0.0, False) and (
-            alan.auto_score,
-            alan.needs_manual_grade,
-        ) == (None, True)
+        assert (ada.auto_score, ada.needs_manual_grade) == (0.0, False)
+        assert (alan.auto_score, alan.needs_manual_grade) == (None, True)
         zoe = book.find_grade("essay", NAME, NAME, "zoe")
         assert (zoe.auto_score, zoe.needs_manual_grade) == (0.0, False)
         assert book.find_comment("essay", NAME, NAME, "ada").comment == "No response."
@@ -647,19 +615,9 @@ NEEDED = {
 @each_of("name", NEEDED)
 def test_a_chapters_own_cell_is_run_if_something_stands_on_it(name):
     shown, answer, wanted = NEEDED[name]
-    meta = {
-        "grade": False,
-        "grade_id": "state-13b",
-        "locked": False,
-        "schema_version": 3,
-        "solution": True,
-        "task": False,
-    }
     middle = [own("def double(x): return base * x", "double")] if "double" in answer else []
-    source = {
-        "cells": [own(shown, "shown"), *middle, {**own("def f(x): ...", "a"), "metadata": {"nbgrader": meta}}],
-        "metadata": {},
-    }
+    answers = cell("def f(x): ...", "state-13b", "code", solution=True)
+    source = {"cells": [own(shown, "shown"), *middle, answers], "metadata": {}}
     learner = {**source, "cells": [*source["cells"][:-1], {**source["cells"][-1], "source": answer}]}
     whole = rebuild(source, learner, exercises.cards("01"))
     part = needed(whole, source)

@@ -12,6 +12,7 @@ from course_grader.submission import Step, Submission
 from course_grader.worker.in_worker import InWorker
 from course_grader.worker.worker_pool import WorkerPool, can_fork
 from tests.patience import patience
+from tests.tables import each_alone
 
 NAMES = ("train-days-7b", "mfu-waste", "cost-sensitivity")
 FORKED, ITSELF = True, False  # where an exercise is judged
@@ -86,17 +87,12 @@ def test_what_is_wrong_is_judged_again_on_a_clone(workers, places):
     assert places == [*((name, ITSELF) for name in NAMES), ("mfu-waste", FORKED)]
 
 
-@pytest.mark.parametrize(
-    ("harm", "look"),
-    [
-        ("sys.modules['left'] = sys", "assert 'left' not in sys.modules"),
-        ("os.chdir('/')", "assert os.getcwd() != '/'"),
-        ("open('left', 'w').close()", "assert not os.path.exists('left')"),
-        (
-            "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
-            "assert threading.active_count() == 1",
-        ),
-    ],
+@each_alone(
+    "harm, look",
+    ("sys.modules['left'] = sys", "assert 'left' not in sys.modules"),
+    ("os.chdir('/')", "assert os.getcwd() != '/'"),
+    ("open('left', 'w').close()", "assert not os.path.exists('left')"),
+    ("threading.Thread(target=time.sleep, args=(60,), daemon=True).start()", "assert threading.active_count() == 1"),
 )
 def test_what_an_exercise_leaves_in_its_process_costs_the_next_ones_nothing(workers, places, harm, look):
     imports = "import os, sys, threading, time; "

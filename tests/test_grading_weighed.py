@@ -1,8 +1,6 @@
 """Memory that was measured inside a worker, confirmed by the operating system: the gauge, and what a report keeps."""
 
 import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -17,6 +15,8 @@ from course_grader.records import Outcome, Report, Verdict
 from course_grader.remote_ranks import trusted_pickle
 from course_grader.sandbox.memory_gauge import Gauge
 from course_grader.worker.process_state import exact_memory
+from tests.conftest import printed
+from tests.tables import each_alone
 
 WEIGHED = [card.id for card in exercises.cards() if judging(card.id).weighed is not None]
 BYTES = ("cost:memory", "cost:state")  # the shares that are bytes in memory; others count calls, graphs or steps
@@ -103,9 +103,7 @@ for exact in (lambda: None, exact_memory):
     del blocks
 print(*told)
 """
-    without, exact = map(
-        int, subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    )
+    without, exact = map(int, printed(code).split())
     assert without < 20 * MB and 60 * MB < exact < 75 * MB
 
 
@@ -147,18 +145,16 @@ def test_all_memory_that_a_worker_measures_is_weighed():
     assert len(WEIGHED) >= 11
 
 
-@pytest.mark.parametrize(
-    ("outcome", "grown", "words"),
-    [
-        (Outcome(state="answered", value={}), 10**9, "your code used 1,000 MB by the operating system's figure"),
-        (Outcome(state="answered", value={}), 1, "the result is not the right one"),
-        (
-            Outcome(state="answered", value=[{"a": ()}] * 8, meter={"bytes_sent": None}),
-            1,
-            "the result is not the right one",
-        ),
-        (Outcome(state="timed out", error="ran longer than 30 s"), 1, "gave no answer: ran longer than 30 s"),
-    ],
+@each_alone(
+    "outcome, grown, words",
+    (Outcome(state="answered", value={}), 10**9, "your code used 1,000 MB by the operating system's figure"),
+    (Outcome(state="answered", value={}), 1, "the result is not the right one"),
+    (
+        Outcome(state="answered", value=[{"a": ()}] * 8, meter={"bytes_sent": None}),
+        1,
+        "the result is not the right one",
+    ),
+    (Outcome(state="timed out", error="ran longer than 30 s"), 1, "gave no answer: ran longer than 30 s"),
 )
 @pytest.mark.parametrize("name", WEIGHED)
 def test_what_the_system_does_not_confirm_costs_the_shares_of_memory_and_no_other(name, outcome, grown, words):

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from course_grader.clean_text import clean
-from course_grader.exercises import Card
 from course_grader.records import Case
 from course_grader.remote_ranks import trusted_pickle
 from course_grader.remote_ranks.codec import BadFrame
@@ -25,22 +24,10 @@ from course_grader.worker.protocol import Channel, Garbled, WorkerChannel
 from course_grader.worker.worker_pool import WorkerPool, end_in_words
 from course_lib.folders import ROOT
 from course_runs.processes import descendants, ended
-from tests.grading_kit import alive, mine, own, small_course
+from tests.grading_kit import ANYTHING, alive, left_of, mine, own, small_course
 from tests.patience import patience
 from tests.tables import each_of
 
-CARD = Card(
-    id="anything",
-    chapter="00",
-    title="Anything",
-    text="",
-    points=1,
-    minutes=1,
-    difficulty=1,
-    importance=1,
-    hints=("", "", ""),
-    answers=("f",),
-)
 LINUX = sys.platform == "linux"
 
 
@@ -60,7 +47,7 @@ def either(request):
         yield made
 
 
-def probe(workers, folder, source, *, args=(3,), seconds=20.0, card=CARD, times=1):
+def probe(workers, folder, source, *, args=(3,), seconds=20.0, card=ANYTHING, times=1):
     """The last outcome of an answer on a case, and what the exercise was lost for, if it was."""
     with workers.worker(folder) as worker:
         cell = run_cell(worker, source)
@@ -249,11 +236,11 @@ def test_what_an_answer_patches_changes_nothing_outside_its_clone(workers, tmp_p
     with workers.worker(tmp_path) as worker:
         run_cell(worker, PATCHED + "\ndef g(n): return [n, isinstance(n, str)]")
         with InWorker(worker) as place:
-            place.run(CARD, Case(name="one", args=(3,)))
+            place.run(ANYTHING, Case(name="one", args=(3,)))
         import dataclasses
 
         with InWorker(worker) as place:
-            outcome = place.run(dataclasses.replace(CARD, answers=("g",)), Case(name="two", args=(3,)))
+            outcome = place.run(dataclasses.replace(ANYTHING, answers=("g",)), Case(name="two", args=(3,)))
     assert outcome.value == [3, False]
 
 
@@ -263,7 +250,7 @@ def test_an_exercise_cannot_reach_into_another(workers, tmp_path):
         counts = []
         for _ in range(2):
             with InWorker(worker) as place:
-                counts += [place.run(CARD, Case(name="n", args=(n,))).value for n in (1, 2)]
+                counts += [place.run(ANYTHING, Case(name="n", args=(n,))).value for n in (1, 2)]
     assert counts == [1, 2, 1, 2]
 
 
@@ -339,7 +326,7 @@ def test_generators_start_alike_on_every_case(workers, tmp_path):
 def test_the_library_function_that_is_asked_for_is_switched_off(workers, tmp_path):
     import dataclasses
 
-    card = dataclasses.replace(CARD, hides=("course_lib.estimate.compute:train_flops",))
+    card = dataclasses.replace(ANYTHING, hides=("course_lib.estimate.compute:train_flops",))
     source = "from course_lib.estimate.compute import train_flops\ndef f(n): return train_flops(1.0, 1.0)"
     outcome, _ = probe(workers, tmp_path, source, card=card)
     assert outcome.state == "raised" and "switched off" in outcome.error
@@ -373,7 +360,7 @@ def test_what_an_answer_starts_ends_with_its_exercise(tmp_path, monkeypatch, nam
         with made.worker(tmp_path) as worker:
             run_cell(worker, STRAYS[name])
             with InWorker(worker) as place:
-                assert place.run(CARD, Case(name="n", args=(3,))).value == 3
+                assert place.run(ANYTHING, Case(name="n", args=(3,))).value == 3
                 assert descendants(made._server.process.pid)
             assert descendants(made._server.process.pid) == [worker.pid]
         assert descendants(made._server.process.pid) == []
@@ -403,16 +390,12 @@ def test_a_check_that_is_stopped_leaves_no_process(tmp_path, how):
         command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
     until = time.monotonic() + patience(30)
-    while (
-        len(alive(str(tmp_path / "tmp"))) < 4 and time.monotonic() < until
-    ):  # the check, the warm process, the worker, sleep
+    # the check, the warm process, the worker, sleep
+    while len(alive(str(tmp_path / "tmp"))) < 4 and time.monotonic() < until:
         time.sleep(0.02)
     os.killpg(process.pid, how)
     _, said = process.communicate(timeout=patience(30))
-    until = time.monotonic() + patience(30)
-    while alive(str(tmp_path / "tmp")) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert alive(str(tmp_path / "tmp")) == []
+    assert left_of(str(tmp_path / "tmp")) == []
     if how is signal.SIGINT:
         assert process.returncode == 130 and b"stopped" in said and b"Traceback" not in said
 
@@ -434,10 +417,7 @@ def test_a_fresh_worker_in_an_endless_loop_ends_with_its_judge(tmp_path):
     time.sleep(0.5)  # into the loop
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    until = time.monotonic() + patience(30)
-    while alive(str(tmp_path / "tmp")) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert alive(str(tmp_path / "tmp")) == []
+    assert left_of(str(tmp_path / "tmp")) == []
 
 
 # ---------------------------------------------------------------------------- small parts
@@ -445,14 +425,12 @@ def test_a_fresh_worker_in_an_endless_loop_ends_with_its_judge(tmp_path):
 
 @each_of(
     "code, words",
-    [
-        (0, "exit(0)"),
-        (1, "exit(1)"),
-        (-11, "signal 11 (SIGSEGV)"),
-        (-9, "out of memory"),
-        (0xC0000005, "0xc0000005"),
-        (-63, "signal 63"),
-    ],
+    (0, "exit(0)"),
+    (1, "exit(1)"),
+    (-11, "signal 11 (SIGSEGV)"),
+    (-9, "out of memory"),
+    (0xC0000005, "0xc0000005"),
+    (-63, "signal 63"),
 )
 def test_an_end_in_words(code, words):
     assert words in end_in_words(None, code)
@@ -460,27 +438,23 @@ def test_an_end_in_words(code, words):
 
 @each_of(
     "text, want",
-    [
-        ("plain\ttext\n", "plain\ttext\n"),
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b]0;title\x07body", "body"),
-        ("a\rb", "a\nb"),
-        ("a\x00\x08b", "ab"),
-        ("\u202eevil", "evil"),
-        ("[bold]kept[/bold]", "[bold]kept[/bold]"),
-        ("é → ✓", "é → ✓"),
-        ("\x9b31m", "31m"),
-    ],
+    ("plain\ttext\n", "plain\ttext\n"),
+    ("\x1b[31mred\x1b[0m", "red"),
+    ("\x1b]0;title\x07body", "body"),
+    ("a\rb", "a\nb"),
+    ("a\x00\x08b", "ab"),
+    ("\u202eevil", "evil"),
+    ("[bold]kept[/bold]", "[bold]kept[/bold]"),
+    ("é → ✓", "é → ✓"),
+    ("\x9b31m", "31m"),
 )
 def test_text_from_a_worker_is_safe_to_show(text, want):
     assert clean(text) == want
 
 
 def test_floods_of_text_are_cut():
-    assert (
-        len(clean("x" * 10_000_000, 600)) <= 600
-        and len(max(clean("y" * 5000 + "\n", 9000).split("\n"), key=len)) <= 401
-    )
+    assert len(clean("x" * 10_000_000, 600)) <= 600
+    assert len(max(clean("y" * 5000 + "\n", 9000).split("\n"), key=len)) <= 401
 
 
 def test_a_channel_refuses_what_is_no_frame():
@@ -548,7 +522,7 @@ def test_a_lost_place_stays_lost(workers, tmp_path):
     with workers.worker(tmp_path) as worker:
         run_cell(worker, "import os\ndef f(n):\n    if n == 1: os._exit(5)\n    return n")
         with InWorker(worker) as place:
-            states = [place.run(CARD, Case(name="n", args=(n,))).state for n in (0, 1, 2)]
+            states = [place.run(ANYTHING, Case(name="n", args=(n,))).state for n in (0, 1, 2)]
             assert isinstance(place.lost, Lost)
         assert run_cell(worker, "1").state == "answered"
     assert states == ["answered", "crashed", "crashed"]

@@ -1,16 +1,19 @@
 """The order of the library: a module imports only from the parts above it, and starting stays light."""
 
+import ast
 import json
 import os
 import re
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 
 import pytest
 
 from bench.architecture import EXCEPTIONS, ORDER, PICTURE, RANK, draw, files, imports, module_name, part_of, parts
 from course_lib.folders import ROOT
+from tests.conftest import printed
 from tests.tables import each_of, each_row
 
 HEAVY = ("torch", "matplotlib", "ipywidgets")
@@ -95,8 +98,7 @@ def test_the_picture_of_the_parts_is_drawn_from_the_code(tmp_path):
 def loaded(*modules: str) -> set[str]:
     """Everything that importing these modules loads, in a fresh process."""
     program = f"import sys, json; import {', '.join(modules)}; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
-    return set(json.loads(done.stdout))
+    return set(json.loads(printed(program)))
 
 
 def test_importing_the_course_loads_the_standard_library_only():
@@ -106,13 +108,11 @@ def test_importing_the_course_loads_the_standard_library_only():
 
 @each_of(
     "name",
-    [
-        "course_app.install",
-        "course_app.learner.work",
-        "course_app.learner.progress",
-        "course_app.learner.drill",
-        "course_app.learner.environment",
-    ],
+    "course_app.install",
+    "course_app.learner.work",
+    "course_app.learner.progress",
+    "course_app.learner.drill",
+    "course_app.learner.environment",
 )
 def test_what_runs_before_anything_is_installed_needs_the_standard_library_only(name):
     new = {each.split(".")[0] for each in loaded(name) - loaded("json")}
@@ -182,7 +182,7 @@ def test_a_missing_browser_is_one_line_for_a_person_and_a_failure_in_ci(tmp_path
     folder = tmp_path / "tests"
     folder.mkdir()
     (folder / "__init__.py").touch()
-    for name in ("conftest.py", "patience.py", "rotation.py", "run_costs.py", "tiers.py"):
+    for name in ("conftest.py", "patience.py", "rotation.py", "run_costs.py", "tiers.py", "weights.json"):
         (folder / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "test_small.py").write_text(SKIPPING, encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")
@@ -219,5 +219,17 @@ def test_the_version_is_told_before_and_after_the_set_up(tmp_path):
 
 
 def test_what_is_taught_has_at_most_30_000_lines():
-    lines = {name: path.read_bytes().count(b"\n") for name, path in MODULES.items() if name.startswith("course_lib")}
+    files = [path for path in (ROOT / "course_lib").rglob("*.py*") if path.suffix in (".py", ".pyi")]
+    lines = {path: path.read_bytes().count(b"\n") for path in files}
     assert lines and sum(lines.values()) <= 30_000
+
+
+@each_of("stub", sorted(ROOT.glob("course_*/**/__init__.pyi")), ids=lambda path: path.parent.name)
+def test_every_name_of_a_stub_is_there(stub):
+    """A package that loads its names on first use has those of its stub, each from the module that the stub names."""
+    package = import_module(".".join(stub.parent.relative_to(ROOT).parts))
+    listed = [node for node in ast.parse(stub.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
+    names = [(node.module, alias.name) for node in listed for alias in node.names]
+    assert names and {name for _, name in names} <= set(package.__all__)
+    for module, name in names:
+        assert getattr(package, name) is getattr(import_module(f"{package.__name__}.{module}"), name), name

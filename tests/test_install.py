@@ -39,26 +39,24 @@ def linux(**more: object) -> Machine:
 
 @each_of(
     "machine, build, index, fallback",
-    [
-        (linux(), "cpu", CPU, True),
-        (linux(arch="aarch64"), "cpu", CPU, True),
-        (linux(cuda=(13, 0), capability=9.0), "cu130", CU130, True),
-        (linux(cuda=(13, 2), capability=12.0), "cu130", CU130, True),
-        (linux(cuda=(13, 0), capability=7.5), "cu130", CU130, True),
-        (linux(cuda=(13, 0), capability=7.0), "cu126", CU126, False),
-        (linux(cuda=(13, 0)), "cu130", CU130, True),
-        (linux(cuda=(12, 4), capability=9.0), "cu126", CU126, False),
-        (linux(cuda=(12, 0), capability=8.0), "cu126", CU126, False),
-        (linux(cuda=(12, 8), capability=10.0), "cpu", CPU, True),
-        (linux(cuda=(11, 8), capability=8.0), "cpu", CPU, True),
-        (linux(cuda=(12, 4), capability=3.7), "cpu", CPU, True),
-        (linux(cuda=(12, 8), capability=10.0, own_torch="2.9.0+cu128"), "environment", "", False),
-        (linux(own_torch="2.9.0"), "cpu", CPU, True),
-        (Machine(system="Darwin", arch="arm64"), "plain", "", False),
-        (Machine(system="Windows", arch="AMD64"), "plain", "", False),
-        (Machine(system="Windows", arch="AMD64", cuda=(13, 0), capability=8.9), "cu130", CU130, False),
-        (Machine(system="Windows", arch="AMD64", cuda=(11, 4), capability=8.6), "cpu", "", False),
-    ],
+    (linux(), "cpu", CPU, True),
+    (linux(arch="aarch64"), "cpu", CPU, True),
+    (linux(cuda=(13, 0), capability=9.0), "cu130", CU130, True),
+    (linux(cuda=(13, 2), capability=12.0), "cu130", CU130, True),
+    (linux(cuda=(13, 0), capability=7.5), "cu130", CU130, True),
+    (linux(cuda=(13, 0), capability=7.0), "cu126", CU126, False),
+    (linux(cuda=(13, 0)), "cu130", CU130, True),
+    (linux(cuda=(12, 4), capability=9.0), "cu126", CU126, False),
+    (linux(cuda=(12, 0), capability=8.0), "cu126", CU126, False),
+    (linux(cuda=(12, 8), capability=10.0), "cpu", CPU, True),
+    (linux(cuda=(11, 8), capability=8.0), "cpu", CPU, True),
+    (linux(cuda=(12, 4), capability=3.7), "cpu", CPU, True),
+    (linux(cuda=(12, 8), capability=10.0, own_torch="2.9.0+cu128"), "environment", "", False),
+    (linux(own_torch="2.9.0"), "cpu", CPU, True),
+    (Machine(system="Darwin", arch="arm64"), "plain", "", False),
+    (Machine(system="Windows", arch="AMD64"), "plain", "", False),
+    (Machine(system="Windows", arch="AMD64", cuda=(13, 0), capability=8.9), "cu130", CU130, False),
+    (Machine(system="Windows", arch="AMD64", cuda=(11, 4), capability=8.6), "cpu", "", False),
 )
 def test_which_torch(machine, build, index, fallback):
     choice = torch_choice(machine)
@@ -67,11 +65,9 @@ def test_which_torch(machine, build, index, fallback):
 
 @each_of(
     "machine, words",
-    [
-        (linux(cuda=(11, 8), capability=8.0), "driver is too old .* install driver 525"),
-        (linux(cuda=(12, 8), capability=10.0), "driver is too old .* install driver 580"),
-        (linux(cuda=(12, 4), capability=3.7), "GPU .* is too old"),
-    ],
+    (linux(cuda=(11, 8), capability=8.0), "driver is too old .* install driver 525"),
+    (linux(cuda=(12, 8), capability=10.0), "driver is too old .* install driver 580"),
+    (linux(cuda=(12, 4), capability=3.7), "GPU .* is too old"),
 )
 def test_a_gpu_that_cannot_be_used_is_explained(machine, words):
     import re
@@ -108,13 +104,11 @@ BANNER = """
 
 @each_of(
     "banner, capabilities, seen",
-    [
-        (BANNER, "9.0\n9.0\n", ((12, 4), 9.0)),
-        (BANNER.replace("CUDA Version: 12.4 ", "CUDA UMD Version: 13.1"), "8.0\n12.0\n", ((13, 1), 8.0)),
-        (BANNER, 'Field "compute_cap" is not a valid field to query.', ((12, 4), 0.0)),
-        ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "", (None, 0.0)),
-        ("", "", (None, 0.0)),
-    ],
+    (BANNER, "9.0\n9.0\n", ((12, 4), 9.0)),
+    (BANNER.replace("CUDA Version: 12.4 ", "CUDA UMD Version: 13.1"), "8.0\n12.0\n", ((13, 1), 8.0)),
+    (BANNER, 'Field "compute_cap" is not a valid field to query.', ((12, 4), 0.0)),
+    ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "", (None, 0.0)),
+    ("", "", (None, 0.0)),
     ids=["two H100s", "newer banner, mixed GPUs", "old nvidia-smi", "no driver loaded", "no nvidia-smi"],
 )
 def test_what_nvidia_smi_says_is_understood(banner, capabilities, seen):
@@ -322,22 +316,20 @@ def test_a_folder_that_cannot_be_written_to_is_said_with_the_way_out():
 
 @each_of(
     "log, words",
-    [
-        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "disk is full"),
-        (
-            "ERROR: Could not install packages due to an OSError: [Errno 30] Read-only file system: '/x'",
-            "cannot be written",
-        ),
-        (
-            "NewConnectionError: Failed to establish a new connection: [Errno -2] Name or service not known",
-            "cannot be reached",
-        ),
-        (
-            "ERROR: Could not find a version that satisfies the requirement numpy==2.4.6 (from versions: none)",
-            "cannot be reached",
-        ),
-        ("SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED]", "certificate"),
-    ],
+    ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "disk is full"),
+    (
+        "ERROR: Could not install packages due to an OSError: [Errno 30] Read-only file system: '/x'",
+        "cannot be written",
+    ),
+    (
+        "NewConnectionError: Failed to establish a new connection: [Errno -2] Name or service not known",
+        "cannot be reached",
+    ),
+    (
+        "ERROR: Could not find a version that satisfies the requirement numpy==2.4.6 (from versions: none)",
+        "cannot be reached",
+    ),
+    ("SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED]", "certificate"),
 )
 def test_what_pip_says_is_put_in_words(log, words):
     problem, way_out = in_words(f"Collecting numpy\n{log}\n")

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from course_lib.folders import ROOT
 from course_lib.operate import faults
 
 
-def alts(explorer: Explorer, moved: str, **setting: Any) -> dict[Any, str]:
+def alts(explorer: Explorer, moved: str, **setting: object) -> dict[object, str]:
     """What the picture says at each value of one control; everything set must be a value of its control."""
     for name, value in setting.items():
         assert value in explorer.controls[name].values, (name, value)

@@ -22,7 +22,7 @@ from course_grader.exercises.result_schema import (
     TupleOf,
     Word,
 )
-from course_grader.exercises.values import copied
+from course_grader.exercises.values import copied, unchanged
 from course_grader.judging import DrillKey, Judging, Times, drill_key, interval_fault, judging, number_fault, oracle
 from course_grader.judging.cases import shown
 from course_grader.judging.contract import failed_run, lost, read_shares
@@ -149,10 +149,8 @@ def test_a_word_is_compared_without_case_and_a_constant_word_is_told_so():
     column = WordColumn("p", ("low", "high"), want=lambda x: "low" if x < 3 else "high", words=str)
     case = Case(name="rows", args=(0, [(1,), (5,)]))
     assert column.fault(case, [" LOW", "high"]) is None
-    assert (
-        column.fault(case, ["low", "low"])[0] == "always-the-same"
-        and column.fault(case, ["low", "mid"])[0] == "no-such-word"
-    )
+    assert column.fault(case, ["low", "low"])[0] == "always-the-same"
+    assert column.fault(case, ["low", "mid"])[0] == "no-such-word"
 
 
 def test_a_breakdown_names_its_first_wrong_part_and_the_total_in_its_place():
@@ -172,18 +170,16 @@ def test_a_table_judges_a_tuple_by_a_column_a_place():
 
 @each_of(
     "pair, name",
-    [
-        ((1, 4), ""),
-        ((0.1, 0.4), ""),
-        ((0.3, 0.3 * 4), ""),
-        ((1, 4.0001), "too-wide"),
-        ((2, 1), "reversed"),
-        ((0, 1), "not-positive"),
-        ((1, math.nan), "not-numbers"),
-        ((True, 2), "not-numbers"),
-        (3, "not-a-pair"),
-        ((1, 2, 3), "not-a-pair"),
-    ],
+    ((1, 4), ""),
+    ((0.1, 0.4), ""),
+    ((0.3, 0.3 * 4), ""),
+    ((1, 4.0001), "too-wide"),
+    ((2, 1), "reversed"),
+    ((0, 1), "not-positive"),
+    ((1, math.nan), "not-numbers"),
+    ((True, 2), "not-numbers"),
+    (3, "not-a-pair"),
+    ((1, 2, 3), "not-a-pair"),
 )
 def test_an_interval_may_be_four_times_wide_and_no_more(pair, name):
     fault = interval_fault(pair, "weeks")
@@ -226,10 +222,8 @@ def test_a_wrong_tensor_is_told_what_is_wrong_with_it():
     assert tensor_fault("x", want + 1e-6, want) is None and close(want, want)
     assert tensor_fault("x", 3 * want, want)[1].count("3 times") == 1 and factor(3 * want, want) == pytest.approx(3)
     assert tensor_fault("x", want * torch.nan, want)[0] == "not-finite"
-    assert (
-        tensor_fault("x", want.double(), want)[0] == "another-kind"
-        and tensor_fault("x", [1], want)[0] == "not-a-tensor"
-    )
+    assert tensor_fault("x", want.double(), want)[0] == "another-kind"
+    assert tensor_fault("x", [1], want)[0] == "not-a-tensor"
 
 
 def test_a_sentence_can_follow_where_a_tensor_is_wrong():
@@ -301,10 +295,8 @@ def test_rows_that_differ_in_one_argument_are_told_apart_by_what_is_right():
     found = one_apart(
         rows, lambda size, given, name: size * given["a"], lambda size, given, name: size < 3 or given["a"] < 4
     )
-    assert found == [
-        (3.0, {"a": 1.0, "b": 5.0}, "x"),
-        (2.0, {"a": 4.0, "b": 5.0}, "x"),
-    ]  # `b` and the name do not matter
+    # `b` and the name do not matter
+    assert found == [(3.0, {"a": 1.0, "b": 5.0}, "x"), (2.0, {"a": 4.0, "b": 5.0}, "x")]
 
 
 def test_a_sum_of_other_sizes_contains_no_ranks_numbers():
@@ -340,17 +332,15 @@ def test_other_tensors_come_from_the_same_draws():
 
 @each_of(
     "other, alike",
-    [
-        (([torch.tensor([1.0, math.nan])], {"a": 1}), True),
-        (([torch.tensor([2.0, math.nan])], {"a": 1}), False),
-        (([torch.tensor([1.0, 0.0])], {"a": 1}), False),
-        (([torch.tensor([1.0, math.inf])], {"a": 1}), False),
-        (([torch.tensor([1.0, 0.0]).double()], {"a": 1}), False),
-        (([torch.ones(1, 2)], {"a": 1}), False),
-        (([3], {"a": 1}), False),
-        (([torch.tensor([1.0, math.nan])], {"a": 2}), True),
-        (([torch.tensor([1.0, math.nan]), torch.ones(1)], {"a": 1}), False),
-    ],
+    (([torch.tensor([1.0, math.nan])], {"a": 1}), True),
+    (([torch.tensor([2.0, math.nan])], {"a": 1}), False),
+    (([torch.tensor([1.0, 0.0])], {"a": 1}), False),
+    (([torch.tensor([1.0, math.inf])], {"a": 1}), False),
+    (([torch.tensor([1.0, 0.0]).double()], {"a": 1}), False),
+    (([torch.ones(1, 2)], {"a": 1}), False),
+    (([3], {"a": 1}), False),
+    (([torch.tensor([1.0, math.nan])], {"a": 2}), True),
+    (([torch.tensor([1.0, math.nan]), torch.ones(1)], {"a": 1}), False),
 )
 def test_tensors_are_the_same_in_kind_and_numbers(other, alike):
     assert same_tensors(([torch.tensor([1.0, math.nan])], {"a": 1}), other) is alike
@@ -391,3 +381,22 @@ def test_copies_of_tensors_are_as_deep_copies_are():
         assert torch.equal(mine, its) and mine.stride() == its.stride() and type(mine) is type(its)
         assert mine.requires_grad == its.requires_grad and mine.storage_offset() == its.storage_offset()
     assert made["again"][0] is made["whole"] is not whole
+
+
+NAN, INF, F8 = math.nan, math.inf, torch.float8_e4m3fn
+VALUES = [  # a value, another one, and whether the second one is the first, unchanged
+    (NAN, float("nan"), True),
+    ([NAN], [5.0], False),
+    ([5.0], [NAN], False),
+    (torch.tensor([NAN, INF]), torch.tensor([NAN, INF]), True),
+    (torch.tensor([NAN, INF]), torch.tensor([NAN, torch.finfo().max]), False),  # which `nan_to_num` puts for infinity
+    (torch.tensor([NAN, 1.0]).to(F8), torch.tensor([NAN, 1.0]).to(F8), True),
+    (torch.tensor([NAN, 1.0]).to(F8), torch.tensor([NAN, 2.0]).to(F8), False),
+    (torch.ones(2), torch.ones(2).double(), False),
+    ({"a": [torch.ones(2)]}, {"a": [torch.ones(2), torch.ones(2)]}, False),
+]
+
+
+@each_of("was, now, same", VALUES)
+def test_what_is_no_number_is_unchanged_only_where_it_was_none(was, now, same):
+    assert unchanged(was, now) is same

@@ -11,7 +11,6 @@ from course_grader import exercises
 from course_grader.bank import kill_matrix
 from course_grader.bank.remembering import keeps_nothing
 from course_grader.judge import grade
-from course_grader.judging import judging
 from course_grader.judging.shipped import answers
 from course_grader.worker.in_worker import InWorker, run_cell
 from tests import run_costs
@@ -19,9 +18,6 @@ from tests.left_behind import LEFT, left_behind, settings
 from tests.rotation import chosen
 from tests.tables import each_of
 
-SECOND_GUARDS = {
-    ("hierarchical-bytes", "protocol:by-hand")
-}  # shares that another guard loses first: collectives are switched off
 EXERCISES = [exercise for chapter in chosen for exercise, _ in kill_matrix.judges(chapter)]
 
 
@@ -59,24 +55,19 @@ def test_answers_come_out_in_a_worker_as_they_do_here(exercise, warm, the_rotati
 def test_every_answer_to_an_exercise_meets_its_fate(exercise):
     """The first right answer is judged beside settings that a notebook may leave behind, and they stay as they were
     left."""
-    wrong_fates, lost = [], set()
+    wrong_fates = []
     first = next(answer for answer in answers(exercise) if answer.sort == "right")
     with left_behind():
         rows = {first.name: kill_matrix.judge(first)}
         assert settings() == LEFT
     for answer in answers(exercise):
-        row = rows.get(answer.name) or kill_matrix.judge(answer)
-        lost |= {f"{each.kind}:{each.part}" for each in row.report.verdicts if not each.ok}
+        row = rows[answer.name] = rows.get(answer.name) or kill_matrix.judge(answer)
         run_costs.give_back_memory()
         if not row.ok:
             meant = f"{answer.expected} {answer.mistake}".strip(" -") or "full points"
             wrong_fates.append(f"{answer.sort} answer {answer.name!r} meant {meant}; got {row.got}: {row.message}")
     assert not wrong_fates, "\n".join(wrong_fates)
-    if exercises.card(exercise).form != "prediction":
-        kept = {
-            share for share in judging(exercise).shares if share not in lost and (exercise, share) not in SECOND_GUARDS
-        }
-        assert not kept, f"no shipped answer loses {', '.join(sorted(kept))}"
+    assert not kill_matrix.never_lost(list(rows.values()))
 
 
 def test_an_answer_with_the_wrong_fate_fails_the_matrix(tmp_path, monkeypatch):
@@ -87,23 +78,28 @@ def test_an_answer_with_the_wrong_fate_fails_the_matrix(tmp_path, monkeypatch):
     assert kill_matrix.main(["--workers", "1"]) == 1
 
 
+def test_a_share_that_no_answer_loses_is_told(monkeypatch, capsys):
+    right = [answer for answer in answers("pair-exchange") if answer.sort == "right"]
+    monkeypatch.setattr(kill_matrix, "bank", lambda *_: right)
+    assert kill_matrix.main(["--exercise", "pair-exchange", "--workers", "1"]) == 1
+    assert "No answer loses pair-exchange: cost:bytes." in capsys.readouterr().out
+
+
 @each_of(
     "source, nothing",
-    [
-        ("import torch\ndef f(x, n=3):\n    y = [x]\n    y.grad = 1\n    return y", True),
-        ("import math\nn, m = 3, (1.0, math.inf)\ndef f(x):\n    return n", False),
-        ("import math\nn = 3\nm = (1.0, math.inf)\ndef f(x):\n    return n", True),
-        ("n = (3, [])\ndef f(x):\n    n[1].append(x)", False),
-        ("n = 0\ndef f(x):\n    global n\n    n += 1", False),
-        ("def f(x):\n    class Seen:\n        @staticmethod\n        def g(): pass\n    return x", True),
-        ("seen = []\ndef f(x):\n    seen.append(x)", False),
-        ("def f(x, seen=[]):\n    return seen", False),
-        ("def f(x):\n    f.seen = x", False),
-        ("import torch\ndef f(x):\n    torch.seen = x", False),
-        ("from functools import cache\n@cache\ndef f(x):\n    return x", False),
-        ("def f(x):\n    globals()['seen'] = x", False),
-        ("def outer(x):\n    n = 0\n    def inner():\n        nonlocal n\n        n += 1\n    return inner", False),
-    ],
+    ("import torch\ndef f(x, n=3):\n    y = [x]\n    y.grad = 1\n    return y", True),
+    ("import math\nn, m = 3, (1.0, math.inf)\ndef f(x):\n    return n", False),
+    ("import math\nn = 3\nm = (1.0, math.inf)\ndef f(x):\n    return n", True),
+    ("n = (3, [])\ndef f(x):\n    n[1].append(x)", False),
+    ("n = 0\ndef f(x):\n    global n\n    n += 1", False),
+    ("def f(x):\n    class Seen:\n        @staticmethod\n        def g(): pass\n    return x", True),
+    ("seen = []\ndef f(x):\n    seen.append(x)", False),
+    ("def f(x, seen=[]):\n    return seen", False),
+    ("def f(x):\n    f.seen = x", False),
+    ("import torch\ndef f(x):\n    torch.seen = x", False),
+    ("from functools import cache\n@cache\ndef f(x):\n    return x", False),
+    ("def f(x):\n    globals()['seen'] = x", False),
+    ("def outer(x):\n    n = 0\n    def inner():\n        nonlocal n\n        n += 1\n    return inner", False),
 )
 def test_only_answers_that_keep_nothing_are_remembered_by_what_they_did(source, nothing):
     space = {}

@@ -1,13 +1,12 @@
 """Bringing a newer release and a learner's work together: nothing that a person wrote is ever left out."""
 
 import copy
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_app.learner.merge import APPENDIX, Merged, merge
-from course_grader.notebooks import grade_meta, is_check, parse, render
+from course_grader.notebooks import Cell, Notebook, grade_meta, is_check, parse, render
 from tests.conftest import cell, notebook, small_chapter
 from tests.tables import each_of
 
@@ -19,17 +18,17 @@ def texts(merged: Merged) -> list[str]:
     return [each["source"] for each in merged.notebook["cells"]]
 
 
-def find(book: dict[str, Any], id: str) -> dict[str, Any]:
+def find(book: Notebook, id: str) -> Cell:
     return next(each for each in book["cells"] if each.get("id") == id)
 
 
-def edited(book: dict[str, Any], id: str, text: str) -> dict[str, Any]:
+def edited(book: Notebook, id: str, text: str) -> Notebook:
     changed = copy.deepcopy(book)
     find(changed, id)["source"] = text
     return changed
 
 
-def put_after(book: dict[str, Any], id: str, *cells: dict[str, Any]) -> dict[str, Any]:
+def put_after(book: Notebook, id: str, *cells: Cell) -> Notebook:
     changed = copy.deepcopy(book)
     place = [each["id"] for each in changed["cells"]].index(id) + 1
     changed["cells"][place:place] = copy.deepcopy(list(cells))
@@ -73,17 +72,8 @@ def test_own_cells_stay_after_the_cell_they_followed():
     merged = merge(BASE, NEWER, student)
     ids = [each["id"] for each in merged.notebook["cells"]]
     assert ids == [
-        "mine-0",
-        "title",
-        "intro",
-        "imports",
-        "answer-f",
-        "mine-1",
-        "mine-2",
-        "answer-f-check",
-        "end",
-        "mine-3",
-    ]
+        "mine-0", "title", "intro", "imports", "answer-f", "mine-1", "mine-2", "answer-f-check", "end", "mine-3",
+    ]  # fmt: skip
 
 
 def test_an_edited_plain_cell_keeps_the_learners_text_where_the_release_left_it_alone():
@@ -221,7 +211,7 @@ WORDS = st.sampled_from(["", "one", "two", "three = 3", "def f():\n    return 1"
 
 
 @st.composite
-def releases(draw: st.DrawFn) -> dict[str, Any]:
+def releases(draw: st.DrawFn) -> dict[str, object]:
     """A release: some of a stock of cells, in some order, with some texts."""
     chosen = draw(st.lists(st.sampled_from("abcdef"), unique=True, max_size=6))
     kinds = {
@@ -233,7 +223,7 @@ def releases(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def students(draw: st.DrawFn, base: dict[str, Any]) -> dict[str, Any]:
+def students(draw: st.DrawFn, base: Notebook) -> Notebook:
     """What may become of a copy: cells edited, deleted, doubled, moved, stripped of ids or metadata, own cells
     anywhere."""
     cells = copy.deepcopy(base["cells"])
@@ -265,7 +255,7 @@ def students(draw: st.DrawFn, base: dict[str, Any]) -> dict[str, Any]:
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> tuple[dict[str, Any] | None, dict[str, Any], dict[str, Any]]:
+def situations(draw: st.DrawFn) -> tuple[dict[str, object] | None, dict[str, object], dict[str, object]]:
     base, new = draw(releases()), draw(releases())
     return draw(st.sampled_from([base, None])), new, draw(students(base))
 

@@ -13,6 +13,7 @@ from course_app.learner.work import Folders
 from course_grader import notebooks
 from course_lib.messages import Trouble
 from tests.conftest import cell, small_chapter
+from tests.tables import each_alone
 
 NAME = "01_three_walls"
 
@@ -157,18 +158,16 @@ def test_a_file_of_the_learners_own_is_not_overwritten_by_a_released_one(where, 
     assert figure.read_text() == "<svg>mine</svg>"
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("", "is empty"),
-        ('{"cells": [', "not a whole notebook"),
-        ("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> theirs\n", "unfinished git merge"),
-        ("[]", "not a notebook"),
-        ('{"worksheets": []}', "before 2015"),
-        ('{"cells": [{"cell_type": "code", "source": 3}]}', "not text"),
-        ('{"cells": [7]}', "cell 1"),
-        ("[" * 100_000, "not a whole notebook"),
-    ],
+@each_alone(
+    "content, words",
+    ("", "is empty"),
+    ('{"cells": [', "not a whole notebook"),
+    ("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> theirs\n", "unfinished git merge"),
+    ("[]", "not a notebook"),
+    ('{"worksheets": []}', "before 2015"),
+    ('{"cells": [{"cell_type": "code", "source": 3}]}', "not text"),
+    ('{"cells": [7]}', "cell 1"),
+    ("[" * 100_000, "not a whole notebook"),
     ids=["empty", "cut off", "merge marks", "other JSON", "very old", "number for text", "number for a cell", "deep"],
 )
 def test_a_broken_notebook_is_refused_in_words_and_nothing_is_touched(where, release, content, words):

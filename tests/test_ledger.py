@@ -343,16 +343,14 @@ def test_the_same_call_reads_the_device_where_there_is_one():
 
 @each_of(
     "ask, words",
-    [
-        (lambda: ledger.Backend(dtype="fp8"), "dtype is 'fp8'; choose from fp32, bf16, fp16"),
-        (lambda: ledger.Backend(dtype="bf16", autocast=True), "use dtype='fp32'"),
-        (lambda: ledger.Backend(mask_bytes=0), "mask_bytes is 0"),
-        (lambda: ledger.Backend.of(build(Config()).double()), "parameters are torch.float64"),
-        (lambda: ledger.expected(Config(), 0, 8), "batch is 0"),
-        (lambda: ledger.expected(Config(), 2, -8), "seq is -8"),
-        (lambda: ledger.record(build(Config()).eval(), *text.batch(0, 1, 8)), r"call model.train\(\)"),
-        (lambda: ledger.record(build(Config()), *text.batch(0, 1, 8), autocast="bf16"), "give torch.bfloat16"),
-    ],
+    (lambda: ledger.Backend(dtype="fp8"), "dtype is 'fp8'; choose from fp32, bf16, fp16"),
+    (lambda: ledger.Backend(dtype="bf16", autocast=True), "use dtype='fp32'"),
+    (lambda: ledger.Backend(mask_bytes=0), "mask_bytes is 0"),
+    (lambda: ledger.Backend.of(build(Config()).double()), "parameters are torch.float64"),
+    (lambda: ledger.expected(Config(), 0, 8), "batch is 0"),
+    (lambda: ledger.expected(Config(), 2, -8), "seq is -8"),
+    (lambda: ledger.record(build(Config()).eval(), *text.batch(0, 1, 8)), r"call model.train\(\)"),
+    (lambda: ledger.record(build(Config()), *text.batch(0, 1, 8), autocast="bf16"), "give torch.bfloat16"),
 )
 def test_what_cannot_be_recorded_is_refused_in_words(ask, words):
     with pytest.raises(ValueError, match=words):

@@ -47,19 +47,17 @@ def test_zero_table_1_for_seven_and_a_half_billion_on_64(stage, gigabytes):
 
 @each_of(
     "letter, stage, expected",
-    [
-        ("A", 1, 4.125),
-        ("A", 2, 2.15625),
-        ("A", 3, 0.1875),
-        ("B", 1, 4.1875),
-        ("B", 2, 2.21875),
-        ("B", 3, 0.25),
-        ("C", 1, 6.1875),
-        ("C", 2, 2.25),
-        ("C", 3, 0.28125),
-        ("D", 1, 8 + 8 / 64),
-        ("E", 1, 4 + 16 / 64),
-    ],
+    ("A", 1, 4.125),
+    ("A", 2, 2.15625),
+    ("A", 3, 0.1875),
+    ("B", 1, 4.1875),
+    ("B", 2, 2.21875),
+    ("B", 3, 0.25),
+    ("C", 1, 6.1875),
+    ("C", 2, 2.25),
+    ("C", 3, 0.28125),
+    ("D", 1, 8 + 8 / 64),
+    ("E", 1, 4 + 16 / 64),
 )
 def test_zero_under_other_conventions_on_64_ranks(letter, stage, expected):
     # C, D and E are also what NVIDIA's documentation prints: 6+12/d, 8+8/d, 4+16/d
@@ -139,14 +137,12 @@ def test_arrays_are_answered_with_arrays():
 
 @each_of(
     "call, words",
-    [
-        (lambda: memory.bytes_per_param("Z"), "B = mixed precision as in ZeRO"),
-        (lambda: memory.state_bytes(-1), "params is -1"),
-        (lambda: memory.weights_bytes(70e9, "float16"), "choose from fp64"),
-        (lambda: memory.zero_bytes(7e9, 4, 8), "stages 1, 2 and 3"),
-        (lambda: memory.zero_bytes(7e9, 1, 0), "ranks is 0"),
-        (lambda: memory.fewest_devices(1e9, 80e9, reserve=25), "fraction of one"),
-    ],
+    (lambda: memory.bytes_per_param("Z"), "B = mixed precision as in ZeRO"),
+    (lambda: memory.state_bytes(-1), "params is -1"),
+    (lambda: memory.weights_bytes(70e9, "float16"), "choose from fp64"),
+    (lambda: memory.zero_bytes(7e9, 4, 8), "stages 1, 2 and 3"),
+    (lambda: memory.zero_bytes(7e9, 1, 0), "ranks is 0"),
+    (lambda: memory.fewest_devices(1e9, 80e9, reserve=25), "fraction of one"),
 )
 def test_a_wrong_request_is_answered_with_the_way_out(call, words):
     with pytest.raises(ValueError, match=words):

@@ -39,12 +39,10 @@ def test_a_layer_is_the_papers_formula(sp, checkpointing, factor, shape, tp, bat
 
 @each_of(
     "shape, batch, layers, virtual, baseline, selective",
-    [
-        (Shape(layers=48, hidden=6144, heads=64, vocab=51200), 4, 48, 1, 59.25, 9.5625),
-        (Shape(layers=96, hidden=12288, heads=96, vocab=51200), 1, 96, 1 + 7 / 24, 66.84375, 12.3515625),
-        (Shape(layers=105, hidden=20480, heads=128, vocab=51200), 1, 105, 1 + 34 / 105, 114.0234375, 23.076171875),
-        (Shape(layers=128, hidden=25600, heads=160, vocab=51200), 1, 128, 1, 131.25, 26.5625),
-    ],
+    (Shape(layers=48, hidden=6144, heads=64, vocab=51200), 4, 48, 1, 59.25, 9.5625),
+    (Shape(layers=96, hidden=12288, heads=96, vocab=51200), 1, 96, 1 + 7 / 24, 66.84375, 12.3515625),
+    (Shape(layers=105, hidden=20480, heads=128, vocab=51200), 1, 105, 1 + 34 / 105, 114.0234375, 23.076171875),
+    (Shape(layers=128, hidden=25600, heads=160, vocab=51200), 1, 128, 1, 131.25, 26.5625),
     ids=["22B", "175B", "530B", "1T"],
 )
 def test_first_stages_of_the_papers_figure_1(shape, batch, layers, virtual, baseline, selective):
@@ -70,20 +68,18 @@ def test_every_term_has_one_name_and_no_term_is_empty():
 
 @each_of(
     "choices, gone, come",
-    [
-        ({"kernels": "flash"}, {"attention.softmax", "attention.softmax_mask", "attention.softmax_dropped"}, set()),
-        (
-            {"dropout": False},
-            {"attention.softmax_mask", "attention.softmax_dropped", "attention.dropout_mask", "mlp.dropout_mask"},
-            set(),
-        ),
-        ({"kernels": "torch"}, set(), {"norm1.statistics", "norm2.statistics"}),
-        (
-            {"checkpointing": "selective"},
-            {"attention.softmax", "attention.softmax_mask", "attention.softmax_dropped"},
-            set(),
-        ),
-    ],
+    ({"kernels": "flash"}, {"attention.softmax", "attention.softmax_mask", "attention.softmax_dropped"}, set()),
+    (
+        {"dropout": False},
+        {"attention.softmax_mask", "attention.softmax_dropped", "attention.dropout_mask", "mlp.dropout_mask"},
+        set(),
+    ),
+    ({"kernels": "torch"}, set(), {"norm1.statistics", "norm2.statistics"}),
+    (
+        {"checkpointing": "selective"},
+        {"attention.softmax", "attention.softmax_mask", "attention.softmax_dropped"},
+        set(),
+    ),
 )
 def test_what_a_choice_takes_away_and_adds(choices, gone, come):
     plain, other = set(names(layer_terms(SMALL, 2, 64))), set(names(layer_terms(SMALL, 2, 64, **choices)))
@@ -131,11 +127,9 @@ def test_context_parallelism_splits_the_tokens_and_leaves_the_columns_of_the_sco
 
 @each_of(
     "loss, per_logit, tensors",
-    [
-        ("paper", 4, {"logits.fp32"}),
-        ("plain", 10, {"logits", "logits.fp32", "loss.log_probabilities"}),
-        ("fused", 0, set()),
-    ],
+    ("paper", 4, {"logits.fp32"}),
+    ("plain", 10, {"logits", "logits.fp32", "loss.log_probabilities"}),
+    ("fused", 0, set()),
 )
 def test_what_of_vocabulary_size_is_kept(loss, per_logit, tensors):
     terms = [term for term in outside_terms(SMALL, 2, 64, loss=loss) if "log" in term.name]
@@ -205,31 +199,29 @@ def test_arrays_are_answered_one_by_one_as_numbers_are():
 
 @each_of(
     "call, words",
-    [
-        (
-            lambda: Shape(layers=2, hidden=100, heads=8, vocab=64),
-            r"heads=8 does not divide hidden=100; choose heads from \[1, 2, 4, 5",
-        ),
-        (lambda: Shape(layers=2, hidden=64, heads=8, kv_heads=3, vocab=64), r"kv_heads=3 does not divide heads=8"),
-        (lambda: Shape(layers=0, hidden=64, heads=8, vocab=64), "layers is 0"),
-        (lambda: Shape(layers=2, hidden=-64, heads=8, vocab=64), "hidden is -64"),
-        (lambda: Shape(layers=2, hidden=64, heads=8, vocab=64, norm="BatchNorm"), "choose from LayerNorm, RMSNorm"),
-        (lambda: Shape(layers=2, hidden=np.array([64, 100]), heads=8, vocab=64), "heads=8 does not divide hidden=100"),
-        (lambda: layer_bytes(SMALL, 0, 64), "batch is 0"),
-        (lambda: layer_bytes(SMALL, 2, -1), "seq is -1"),
-        (lambda: layer_bytes(SMALL, 2, 64, dtype="float16"), "No dtype 'float16'; choose from fp64"),
-        (lambda: layer_bytes(SMALL, 2, 64, kernels="fast"), "choose from paper, flash"),
-        (lambda: layer_bytes(SMALL, 2, 64, checkpointing="some"), "choose from none, selective, full"),
-        (lambda: outside_terms(SMALL, 2, 64, loss="huge"), "choose from paper, plain, fused"),
-        (
-            lambda: layer_bytes(SMALL, 2, 64, Layout(tp=3)),
-            r"tp=3 cannot split 8 attention heads; choose tp from \[1, 2, 4, 8\]",
-        ),
-        (lambda: layer_bytes(SMALL, 2, 65, Layout(cp=2)), "cp=2 cannot split 65 tokens"),
-        (lambda: Kernels(attention="slow"), "choose unfused"),
-        (lambda: Layout(tp=0), "tp is 0"),
-        (lambda: memory.shape(3), "does not give its layers"),
-    ],
+    (
+        lambda: Shape(layers=2, hidden=100, heads=8, vocab=64),
+        r"heads=8 does not divide hidden=100; choose heads from \[1, 2, 4, 5",
+    ),
+    (lambda: Shape(layers=2, hidden=64, heads=8, kv_heads=3, vocab=64), r"kv_heads=3 does not divide heads=8"),
+    (lambda: Shape(layers=0, hidden=64, heads=8, vocab=64), "layers is 0"),
+    (lambda: Shape(layers=2, hidden=-64, heads=8, vocab=64), "hidden is -64"),
+    (lambda: Shape(layers=2, hidden=64, heads=8, vocab=64, norm="BatchNorm"), "choose from LayerNorm, RMSNorm"),
+    (lambda: Shape(layers=2, hidden=np.array([64, 100]), heads=8, vocab=64), "heads=8 does not divide hidden=100"),
+    (lambda: layer_bytes(SMALL, 0, 64), "batch is 0"),
+    (lambda: layer_bytes(SMALL, 2, -1), "seq is -1"),
+    (lambda: layer_bytes(SMALL, 2, 64, dtype="float16"), "No dtype 'float16'; choose from fp64"),
+    (lambda: layer_bytes(SMALL, 2, 64, kernels="fast"), "choose from paper, flash"),
+    (lambda: layer_bytes(SMALL, 2, 64, checkpointing="some"), "choose from none, selective, full"),
+    (lambda: outside_terms(SMALL, 2, 64, loss="huge"), "choose from paper, plain, fused"),
+    (
+        lambda: layer_bytes(SMALL, 2, 64, Layout(tp=3)),
+        r"tp=3 cannot split 8 attention heads; choose tp from \[1, 2, 4, 8\]",
+    ),
+    (lambda: layer_bytes(SMALL, 2, 65, Layout(cp=2)), "cp=2 cannot split 65 tokens"),
+    (lambda: Kernels(attention="slow"), "choose unfused"),
+    (lambda: Layout(tp=0), "tp is 0"),
+    (lambda: memory.shape(3), "does not give its layers"),
 )
 def test_a_wrong_request_is_answered_with_the_way_out(call, words):
     with pytest.raises(ValueError, match=words):

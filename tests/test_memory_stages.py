@@ -89,11 +89,8 @@ def test_a_stage_has_all_layers_between_them(layout):
 def test_one_device_holds_state_activations_and_the_gradient_of_the_logits():
     peak = stage_peak(MODEL, 2, 64)
     params = memory.count_params(MODEL)
-    assert peak.state == 16 * params and (peak.weights, peak.grads, peak.optimizer) == (
-        2 * params,
-        2 * params,
-        12 * params,
-    )
+    assert peak.state == 16 * params
+    assert (peak.weights, peak.grads, peak.optimizer) == (2 * params, 2 * params, 12 * params)
     assert peak.activations == memory.activation_bytes(MODEL, 2, 64)
     assert peak.loss == 2 * 64 * MODEL.vocab * 2
     assert peak.total == peak.state + peak.activations + peak.loss and peak.recomputed == peak.gathered == 0
@@ -218,18 +215,16 @@ def test_a_relative_position_costs_a_matrix_a_layer():
 
 @each_of(
     "call, words",
-    [
-        (lambda: memory.optimizer_bytes_per_param("lion"), "No optimizer 'lion'; choose from sgd"),
-        (lambda: memory.optimizer_bytes_per_param("adam", dtype="f32"), "No dtype 'f32'"),
-        (lambda: Layout(schedule="zigzag"), "choose from 1f1b, gpipe, interleaved"),
-        (lambda: Layout(virtual=2), "use schedule='interleaved'"),
-        (lambda: Layout(zero=4), "stages 1, 2 and 3"),
-        (lambda: Layout(microbatches=0), "microbatches is 0"),
-        (lambda: in_flight("1f1b", 4, 4, 8), "it is 0 to 3"),
-        (lambda: peak_bytes(MODEL, 1, 64, Layout(pp=27)), "the model has 26"),
-        (lambda: peak_bytes(MODEL, 1, 64, convention="Z"), "No convention 'Z'"),
-        (lambda: peak_bytes(MODEL, 1, 64, checkpointing="most"), "choose from none, selective, full"),
-    ],
+    (lambda: memory.optimizer_bytes_per_param("lion"), "No optimizer 'lion'; choose from sgd"),
+    (lambda: memory.optimizer_bytes_per_param("adam", dtype="f32"), "No dtype 'f32'"),
+    (lambda: Layout(schedule="zigzag"), "choose from 1f1b, gpipe, interleaved"),
+    (lambda: Layout(virtual=2), "use schedule='interleaved'"),
+    (lambda: Layout(zero=4), "stages 1, 2 and 3"),
+    (lambda: Layout(microbatches=0), "microbatches is 0"),
+    (lambda: in_flight("1f1b", 4, 4, 8), "it is 0 to 3"),
+    (lambda: peak_bytes(MODEL, 1, 64, Layout(pp=27)), "the model has 26"),
+    (lambda: peak_bytes(MODEL, 1, 64, convention="Z"), "No convention 'Z'"),
+    (lambda: peak_bytes(MODEL, 1, 64, checkpointing="most"), "choose from none, selective, full"),
 )
 def test_a_wrong_request_is_answered_with_the_way_out(call, words):
     with pytest.raises(ValueError, match=words):
@@ -238,12 +233,10 @@ def test_a_wrong_request_is_answered_with_the_way_out(call, words):
 
 @each_of(
     "choices",
-    [
-        {},
-        {"gated": False, "biases": True, "positions": "learned"},
-        {"tied": True, "kv_heads": 2, "biases": True},
-        {"ffn": 100, "heads": 8, "vocab": 50},
-    ],
+    {},
+    {"gated": False, "biases": True, "positions": "learned"},
+    {"tied": True, "kv_heads": 2, "biases": True},
+    {"ffn": 100, "heads": 8, "vocab": 50},
     ids=["as it comes", "as GPT", "tied, grouped, with biases", "odd sizes"],
 )
 def test_a_built_model_has_the_parameters_that_are_counted(choices):

@@ -67,26 +67,24 @@ def test_megatron_writes_the_fastest_axis_first():
 
 @each_of(
     "make, words",
-    [
-        (lambda: Mesh({}), "at least one axis"),
-        (lambda: Mesh({"tp": 0}), "tp"),
-        (lambda: Mesh({"tp": 2}).rank({"dp": 0}), "do not fit the axes"),
-        (lambda: Mesh({"tp": 2}).rank({"tp": 2}), "from 0 to 1"),
-        (lambda: Mesh({"tp": 2}).coordinates(2), "2 ranks, 0 to 1"),
-        (lambda: Mesh({"tp": 2}).groups("dp"), "no axis 'dp'"),
-        (lambda: Mesh({"tp": 2}).groups("tp", "tp"), "twice"),
-        (lambda: Mesh.megatron("tp-dp", {"pp": 2}), "each axis once"),
-        (lambda: Mesh.parse("tp 8"), "write axes and sizes"),
-        (lambda: fill(60, pp=4, tp=8), "the nearest numbers of ranks that fit are 32 and 64"),
-        (lambda: fill(4, tp=8), "that fit are 8"),
-        (lambda: network("T4"), "No device called"),
-        (lambda: network("MI300X"), "devices with one are"),
-        (lambda: crossed(Mesh({"dp": 24_577}), "dp", network("Llama 3 cluster")), "24,576 devices"),
-        (lambda: placements({"tp": 2, "dp": 2}, {"tp": 1.0}, network("H100 SXM")), "along dp"),
-        (lambda: train({"ep": 2}), "no axis 'ep'"),
-        (lambda: train({"pp": 3}), "pp may be 1, 2, 4"),
-        (lambda: train({"cp": 3}), "cp may be 1, 2, 4, 8"),
-    ],
+    (lambda: Mesh({}), "at least one axis"),
+    (lambda: Mesh({"tp": 0}), "tp"),
+    (lambda: Mesh({"tp": 2}).rank({"dp": 0}), "do not fit the axes"),
+    (lambda: Mesh({"tp": 2}).rank({"tp": 2}), "from 0 to 1"),
+    (lambda: Mesh({"tp": 2}).coordinates(2), "2 ranks, 0 to 1"),
+    (lambda: Mesh({"tp": 2}).groups("dp"), "no axis 'dp'"),
+    (lambda: Mesh({"tp": 2}).groups("tp", "tp"), "twice"),
+    (lambda: Mesh.megatron("tp-dp", {"pp": 2}), "each axis once"),
+    (lambda: Mesh.parse("tp 8"), "write axes and sizes"),
+    (lambda: fill(60, pp=4, tp=8), "the nearest numbers of ranks that fit are 32 and 64"),
+    (lambda: fill(4, tp=8), "that fit are 8"),
+    (lambda: network("T4"), "No device called"),
+    (lambda: network("MI300X"), "devices with one are"),
+    (lambda: crossed(Mesh({"dp": 24_577}), "dp", network("Llama 3 cluster")), "24,576 devices"),
+    (lambda: placements({"tp": 2, "dp": 2}, {"tp": 1.0}, network("H100 SXM")), "along dp"),
+    (lambda: train({"ep": 2}), "no axis 'ep'"),
+    (lambda: train({"pp": 3}), "pp may be 1, 2, 4"),
+    (lambda: train({"cp": 3}), "cp may be 1, 2, 4, 8"),
 )
 def test_what_cannot_be_names_the_value_and_what_fits(make, words):
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
@@ -193,15 +191,13 @@ def test_the_chatty_axis_is_placed_innermost():
 
 @each_of(
     "transfers, ends",
-    [
-        ([(0.0, 10.0)], [1.0]),
-        ([(0.0, 10.0), (0.0, 10.0)], [2.0, 2.0]),
-        ([(0.0, 10.0), (0.5, 10.0)], [1.5, 2.0]),
-        ([(0.0, 10.0), (1.0, 10.0)], [1.0, 2.0]),
-        ([(3.0, 0.0), (0.0, 5.0)], [3.0, 0.5]),
-        ([(0.0, 30.0), (0.0, 10.0), (0.0, 20.0)], [6.0, 3.0, 5.0]),
-        ([], []),
-    ],
+    ([(0.0, 10.0)], [1.0]),
+    ([(0.0, 10.0), (0.0, 10.0)], [2.0, 2.0]),
+    ([(0.0, 10.0), (0.5, 10.0)], [1.5, 2.0]),
+    ([(0.0, 10.0), (1.0, 10.0)], [1.0, 2.0]),
+    ([(3.0, 0.0), (0.0, 5.0)], [3.0, 0.5]),
+    ([(0.0, 30.0), (0.0, 10.0), (0.0, 20.0)], [6.0, 3.0, 5.0]),
+    ([], []),
 )
 def test_transfers_share_an_adapter_equally(transfers, ends):
     assert finish_times(transfers, 10.0) == pytest.approx(ends)

@@ -101,19 +101,17 @@ def test_a_mixture_of_experts_shares_its_experts_out():
 
 @each_of(
     "settings, words",
-    [
-        ({"tp": 7, "gpus": 56}, "tp=7 does not divide 64 attention heads"),
-        ({"pp": 128, "gpus": 128}, "pp may be at most 80"),
-        ({"pp": 16, "virtual": 8}, "pp may be at most 10"),
-        ({"pp": 4, "virtual": 3}, "the chunks of a stage may be 1, 2, 4, 5, 10, 20"),
-        ({"gpus": 96, "tp": 64}, "that fit are 64 and 128"),
-        ({"gpus": 96}, "the nearest number of replicas that does is 64"),
-        ({"gpus": 63}, "do not fill servers of 8; choose 56 or 64"),
-        ({"cp": 3, "gpus": 96}, "cp may be 1, 2, 4"),
-        ({"ep": 3}, "ep does not divide"),
-        ({"model": "llama9"}, "llama9"),
-        ({"device": "H1000"}, "H1000"),
-    ],
+    ({"tp": 7, "gpus": 56}, "tp=7 does not divide 64 attention heads"),
+    ({"pp": 128, "gpus": 128}, "pp may be at most 80"),
+    ({"pp": 16, "virtual": 8}, "pp may be at most 10"),
+    ({"pp": 4, "virtual": 3}, "the chunks of a stage may be 1, 2, 4, 5, 10, 20"),
+    ({"gpus": 96, "tp": 64}, "that fit are 64 and 128"),
+    ({"gpus": 96}, "the nearest number of replicas that does is 64"),
+    ({"gpus": 63}, "do not fill servers of 8; choose 56 or 64"),
+    ({"cp": 3, "gpus": 96}, "cp may be 1, 2, 4"),
+    ({"ep": 3}, "ep does not divide"),
+    ({"model": "llama9"}, "llama9"),
+    ({"device": "H1000"}, "H1000"),
 )
 def test_a_layout_that_cannot_be_names_the_value_and_what_fits(settings, words):
     with pytest.raises(ValueError, match=words):
@@ -136,9 +134,8 @@ def test_the_three_loads_of_small_and_frontier_models(size, over):
     assert tuple(axis for axis, load in zip(AXES, found.loads, strict=True) if load > 1) == over
     assert found.binding == ("memory" if over else "none")
     assert found.memory == pytest.approx(16 * size / 80)
-    assert found.bandwidth == pytest.approx(
-        4 * size * 1e9 * 16_383 / 16_384 / 400e9 / 10
-    )  # a ring through full servers has eight adapters
+    # a ring through full servers has eight adapters
+    assert found.bandwidth == pytest.approx(4 * size * 1e9 * 16_383 / 16_384 / 400e9 / 10)
     assert found.compute == pytest.approx(6 * size * 1e9 * 15e12 / (16_384 * 989e12 * 0.4) / (60 * DAY))
 
 

@@ -133,20 +133,18 @@ next(iter(data))
 
 @each_of(
     "script, words",
-    [
-        ("dist.recv(torch.empty(2), 1 - dist.get_rank())", ("cycle: 0 → 1 → 0", "train.py, line 4")),
-        ("dist.all_reduce(torch.ones(2 + dist.get_rank()))", ("shape differs", "rank 0", "rank 1", "line 4")),
-        ("torch.ones(2).cuda()", ("take torch.device('cpu')", "line 4")),
-        ("torch.cuda.set_device(int(os.environ['LOCAL_RANK']))", ("take torch.device('cpu')", "line 4")),
-        (WORKERS, ("num_workers=0", "line 6")),
-        ("torch.multiprocessing.spawn(print, nprocs=1)", ("leave starting ranks to torchrun",)),
-        ("os.fork()", ("cannot fork",)),
-        ("dist.init_process_group('mine')", ("the backend mine is not torch's own",)),
-        ("while True: pass", ("longer than 1 s",)),
-        ("sys.exit(3)", ("exit code 3",)),
-        ("import no_such_module", ("No module named",)),
-        ("if", ("invalid syntax",)),
-    ],
+    ("dist.recv(torch.empty(2), 1 - dist.get_rank())", ("cycle: 0 → 1 → 0", "train.py, line 4")),
+    ("dist.all_reduce(torch.ones(2 + dist.get_rank()))", ("shape differs", "rank 0", "rank 1", "line 4")),
+    ("torch.ones(2).cuda()", ("take torch.device('cpu')", "line 4")),
+    ("torch.cuda.set_device(int(os.environ['LOCAL_RANK']))", ("take torch.device('cpu')", "line 4")),
+    (WORKERS, ("num_workers=0", "line 6")),
+    ("torch.multiprocessing.spawn(print, nprocs=1)", ("leave starting ranks to torchrun",)),
+    ("os.fork()", ("cannot fork",)),
+    ("dist.init_process_group('mine')", ("the backend mine is not torch's own",)),
+    ("while True: pass", ("longer than 1 s",)),
+    ("sys.exit(3)", ("exit code 3",)),
+    ("import no_such_module", ("No module named",)),
+    ("if", ("invalid syntax",)),
 )
 def test_what_cannot_run_is_said(script, words):
     """One sentence with the line, exit code 1, and nothing is left."""
@@ -158,11 +156,9 @@ def test_what_cannot_run_is_said(script, words):
 
 @each_of(
     "options, words",
-    [
-        (("--topology", "2xh100xx"), "write it as in 2x4xh100"),
-        (("--topology", "2x4xnothing"), "write it as in 2x4xh100"),
-        (("--topology", "2x2xh100", "--ranks", "8"), "do not fit"),
-    ],
+    (("--topology", "2xh100xx"), "write it as in 2x4xh100"),
+    (("--topology", "2x4xnothing"), "write it as in 2x4xh100"),
+    (("--topology", "2x2xh100", "--ranks", "8"), "do not fit"),
 )
 def test_a_cluster_that_is_not_one(options, words):
     """A topology that cannot be read is refused with the form to write."""

@@ -9,6 +9,7 @@ import pytest
 from course_lib.estimate import memory
 from course_lib.estimate.memory.model_config import ARCHITECTURES, FILE_BYTES, find_model, model_from_config
 from course_lib.parallel import planner
+from tests.tables import each_alone
 
 # Configs as published, without the fields that change nothing; parameters from `source`, with what a checkpoint holds
 # besides.
@@ -54,16 +55,14 @@ def test_every_architecture_of_the_public_models_is_read_and_the_others_are_few(
     assert ARCHITECTURES.keys() - kinds == {"olmo3", "deepseek_v32"}
 
 
-@pytest.mark.parametrize(
-    ("model", "window", "layers"),
-    [
-        ("Mistral-7B-v0.1", 4096, 32),
-        ("gemma-2-9b", 4096, 21),
-        ("gemma-3-1b", 512, 22),
-        ("gpt-oss-20b", 128, 12),
-        ("Qwen2.5-7B", 0, 0),  # use_sliding_window is false
-        ("Llama-4-Scout, decoder", 8192, 36),
-    ],
+@each_alone(
+    "model, window, layers",
+    ("Mistral-7B-v0.1", 4096, 32),
+    ("gemma-2-9b", 4096, 21),
+    ("gemma-3-1b", 512, 22),
+    ("gpt-oss-20b", 128, 12),
+    ("Qwen2.5-7B", 0, 0),  # use_sliding_window is false
+    ("Llama-4-Scout, decoder", 8192, 36),
 )
 def test_layers_with_a_window_compute_fewer_pairs_of_tokens(model, window, layers):
     found = model_from_config(BY_NAME[model])
@@ -119,17 +118,15 @@ def test_a_field_that_is_not_understood_is_named_with_its_value(config, said):
         model_from_config(config)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (b"", "no JSON text"),
-        (b"[1, 2]", "holds \\[1, 2\\]"),
-        (b'{"model_type": "llama", "hidden_size": NaN}', "NaN, which is no number"),
-        ("{}".encode("utf-16"), "no JSON text"),
-        (b"[" * 100_000, "no JSON text"),
-        (b'{"a": "' + b"x" * FILE_BYTES + b'"}', "longer than"),
-        (b'{"hidden_size": ' + b"9" * 5000 + b"}", "no JSON text"),
-    ],
+@each_alone(
+    "text, said",
+    (b"", "no JSON text"),
+    (b"[1, 2]", "holds \\[1, 2\\]"),
+    (b'{"model_type": "llama", "hidden_size": NaN}', "NaN, which is no number"),
+    ("{}".encode("utf-16"), "no JSON text"),
+    (b"[" * 100_000, "no JSON text"),
+    (b'{"a": "' + b"x" * FILE_BYTES + b'"}', "longer than"),
+    (b'{"hidden_size": ' + b"9" * 5000 + b"}", "no JSON text"),
 )
 def test_a_file_that_is_no_config_is_refused_in_words(tmp_path, text, said):
     path = tmp_path / "config.json"

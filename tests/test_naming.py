@@ -50,11 +50,9 @@ def test_a_mistake_is_named_where_another_program_does_the_same(seed):
 
 @each_of(
     "wrong",
-    [
-        {"headroom": "(gpu_memory - nbytes / gpus) * 1.0317"},
-        {"training_state": "params * PER + 12345.0"},
-        {"fewest_gpus": "math.ceil(nbytes / gpu_memory) + 2"},
-    ],
+    {"headroom": "(gpu_memory - nbytes / gpus) * 1.0317"},
+    {"training_state": "params * PER + 12345.0"},
+    {"fewest_gpus": "math.ceil(nbytes / gpu_memory) + 2"},
 )
 def test_what_no_mistake_does_is_told_without_a_cause(wrong):
     for _, name, message in told(report_on(**wrong)):
@@ -79,9 +77,8 @@ def test_on_ranks_the_same_bytes_and_results_name_a_mistake():
     )
     (answer,) = read_bank("# %% right: it\n" + wrong, "reduce-scatter-half", "here")
     failing = [v for v in kill_matrix.judge(answer).report.verdicts if not v.ok and v.kind == "values"]
-    assert {v.mistake for v in failing} == {"mean"} and failing[0].message.startswith(
-        "Rank 0 of 4: this is the sum divided"
-    )
+    assert {v.mistake for v in failing} == {"mean"}
+    assert failing[0].message.startswith("Rank 0 of 4: this is the sum divided")
 
 
 @each_card()
@@ -165,10 +162,8 @@ def one_f_one_b_rows(p, m):
 
 @each_of(
     "how, name",
-    [
-        ("min(p - s, m)", "warm-up-long"),  # what the judge finds is the same, whatever the order of the rest
-        ("min(p - s + 2, m)", "too-much-memory"),
-    ],
+    ("min(p - s, m)", "warm-up-long"),  # what the judge finds is the same, whatever the order of the rest
+    ("min(p - s + 2, m)", "too-much-memory"),
 )
 def test_where_many_values_are_right_a_mistake_is_known_by_what_the_judge_finds(how, name):
     report = judged_source("three-schedules", SCHEDULES.replace("HOW", how).replace("row[::1]", "[None, *row]"))
@@ -180,14 +175,18 @@ def test_a_shipped_wrong_answer_can_be_asked_by_its_name():
     assert Worked("uneven-layers")([1.0, 1.0, 1.0, 9.0], 2) == [3, 1]
 
 
+def test_a_row_is_said_in_words_that_name_its_arguments_as_the_worked_answer_does():
+    words = Worked("kv-cache-bytes").words(2, "a latent of {latent} and {rope} numbers, {tokens:,} tokens")
+    assert words(61, 512, 64, 2, 4096) == "a latent of 512 and 64 numbers, 4,096 tokens"
+
+
 def test_one_word_names_a_mistake_only_if_it_is_the_mistakes_in_every_case():
     source = worked_cell(answers_text("schedule-validator"))
     counts = source.replace('held += 1 if kind == "F" else -1', 'held += kind == "F"')
     found = {v.mistake for v in judged_source("schedule-validator", counts).verdicts if not v.ok}
     assert found == {"counts-forwards"}
-    hasty = counts.replace(
-        'return "deadlock"', 'return "order"'
-    )  # says "memory" in the same cases, and differs in others
+    # says "memory" in the same cases, and differs in others
+    hasty = counts.replace('return "deadlock"', 'return "order"')
     found = {v.mistake for v in judged_source("schedule-validator", hasty).verdicts if not v.ok}
     assert "rejects-good" in found and "counts-forwards" not in found
 

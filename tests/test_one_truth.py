@@ -53,6 +53,7 @@ from course_lib.parallel.planner.wires import gather_seconds, reduce_seconds, st
 from course_lib.parallel.sharding import bytes_per_param_sent
 from course_lib.parallel.sharding.groups import Wires, group_of
 from course_lib.parallel.tensor.traffic import tp_bytes_per_layer
+from tests.tables import each_alone
 
 powers = lambda most: st.integers(0, most).map(lambda power: 2**power)  # noqa: E731
 MODEL = memory.shape("llama3-70b")
@@ -234,9 +235,8 @@ def test_the_table_of_parallelisms_sends_what_its_exercise_says():
     assert {name: rows[name.upper()].sent for name in ("dp", "fsdp", "tp")} == pytest.approx(
         {name: rule[name] for name in ("dp", "fsdp", "tp")}
     )
-    alone = (
-        rows["CP"].sent - rows["DP"].sent
-    )  # and the all-reduce of the gradients, which context ranks need as replicas do
+    # and the all-reduce of the gradients, which context ranks need as replicas do
+    alone = rows["CP"].sent - rows["DP"].sent
     assert alone == pytest.approx(rule["cp"] - rule["dp"])
 
 
@@ -439,12 +439,13 @@ def test_a_router_is_whole_on_every_tensor_parallel_rank(tp):
 
 # --- written once
 
+# what pages show; a judge counts for itself, and a card states its own numbers
 SHOWN = sorted(
     path
     for folder in ("course_lib", "course_chapters", "course_app", "course_runs")
     for path in (ROOT / folder).rglob("*.py")
     if "judges" not in path.parts and (path.parent.name != "exercises" or path.name == "numbers.py")
-)  # what pages show; a judge counts for itself, and a card states its own numbers
+)
 HOMES = {  # the file that may write it
     "share of a ring": "cluster/collectives.py",
     "six FLOPs": "estimate/compute.py",
@@ -528,17 +529,15 @@ def test_a_formula_and_a_number_of_the_plan_are_written_in_one_place():
     assert not again
 
 
-@pytest.mark.parametrize(
-    ("code", "what"),
-    [
-        ("2 * (gpus - 1) / gpus * nbytes / rate", "share of a ring"),
-        ("each.nbytes * (one.ranks - 1) / one.ranks", "share of a ring"),
-        ("6 * PARAMS * tokens / rate", "six FLOPs"),
-        ("16 * one.params / gpus", "bytes of state"),
-        ("405 * BILLION * 12 / 8", "bytes of state"),
-        ("Layout(tp=8, pp=4, dp=2)", "the plan's layout"),
-        ('{"dp": 64, "zero": 3}', "the plan's layout"),
-    ],
+@each_alone(
+    "code, what",
+    ("2 * (gpus - 1) / gpus * nbytes / rate", "share of a ring"),
+    ("each.nbytes * (one.ranks - 1) / one.ranks", "share of a ring"),
+    ("6 * PARAMS * tokens / rate", "six FLOPs"),
+    ("16 * one.params / gpus", "bytes of state"),
+    ("405 * BILLION * 12 / 8", "bytes of state"),
+    ("Layout(tp=8, pp=4, dp=2)", "the plan's layout"),
+    ('{"dp": 64, "zero": 3}', "the plan's layout"),
 )
 def test_a_second_place_would_be_found(code, what):
     assert formulas_in(ast.parse(code)) == {what}

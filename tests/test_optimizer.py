@@ -167,22 +167,20 @@ def test_a_guard_clips_skips_counts_and_gives_up():
 
 @each_of(
     "make, message",
-    [
-        (lambda w: own.SGD([]), "got no parameters"),
-        (lambda w: own.SGD([w, w]), "parameter twice"),
-        (lambda w: own.AdamW([w], weight_decay=-0.1), "weight_decay is -0.1"),
-        (lambda w: own.AdamW([w], lr=-1.0), "lr is -1.0"),
-        (lambda w: own.AdamW([w], lr=float("nan")), "lr is nan"),
-        (lambda w: own.AdamW([w], lr=float("inf")), "lr is infinite"),
-        (lambda w: own.AdamW([w], betas=(0.9, 1.0)), "less than 1"),
-        (lambda w: own.Lion([w], betas=(0.9,)), "give two"),
-        (lambda w: own.SGD([w], nesterov=True), "momentum is 0"),
-        (lambda w: own.Adam([w], weight_decy=0.1), "no setting 'weight_decy'; it has lr, betas"),
-        (lambda w: own.Lion([{"params": [w], "eps": 1e-8}]), "no setting 'eps'"),
-        (lambda w: own.build("adamm", [w]), "no optimizer 'adamm'; choose from sgd, adam, adamw, lion"),
-        (lambda w: own.decay_groups(nn.Linear(2, 2), -1.0), "weight_decay is -1.0"),
-        (lambda w: own.clip_([w], 0.0), "most is 0.0"),
-    ],
+    (lambda w: own.SGD([]), "got no parameters"),
+    (lambda w: own.SGD([w, w]), "parameter twice"),
+    (lambda w: own.AdamW([w], weight_decay=-0.1), "weight_decay is -0.1"),
+    (lambda w: own.AdamW([w], lr=-1.0), "lr is -1.0"),
+    (lambda w: own.AdamW([w], lr=float("nan")), "lr is nan"),
+    (lambda w: own.AdamW([w], lr=float("inf")), "lr is infinite"),
+    (lambda w: own.AdamW([w], betas=(0.9, 1.0)), "less than 1"),
+    (lambda w: own.Lion([w], betas=(0.9,)), "give two"),
+    (lambda w: own.SGD([w], nesterov=True), "momentum is 0"),
+    (lambda w: own.Adam([w], weight_decy=0.1), "no setting 'weight_decy'; it has lr, betas"),
+    (lambda w: own.Lion([{"params": [w], "eps": 1e-8}]), "no setting 'eps'"),
+    (lambda w: own.build("adamm", [w]), "no optimizer 'adamm'; choose from sgd, adam, adamw, lion"),
+    (lambda w: own.decay_groups(nn.Linear(2, 2), -1.0), "weight_decay is -1.0"),
+    (lambda w: own.clip_([w], 0.0), "most is 0.0"),
 )
 def test_bad_settings_are_refused_by_name(make, message):
     with pytest.raises(ValueError, match=message):

@@ -3,7 +3,6 @@ is named."""
 
 import json
 import os
-import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -34,6 +33,8 @@ from course_lib.cluster import simulate
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble
 from course_runs.real_ranks import launch
+from tests.conftest import printed
+from tests.tables import each_alone
 
 HALF_A_RING = """
 def ring_all_reduce(comm, x):
@@ -155,14 +156,12 @@ def test_a_part_that_does_not_fit_is_named_and_the_courses_takes_its_place(tmp_p
     assert data["parts"]["write-adamw"]["yours"] and not data["parts"]["ring-all-reduce"]["yours"]
 
 
-@pytest.mark.parametrize(
+@each_alone(
     "cell, says",
-    [
-        ("def ring_all_reduce(comm, x):\n    return helper(comm, x)", "`helper`"),
-        ("from course_lib.cluster.collectives import ring_all_reduce", "imports course_lib.cluster.collectives"),
-        ("def ring_all_reduce(comm, x)", "`ring_all_reduce`"),
-        ("def ring_all_reduce(comm, x):\n    raise NotImplementedError", "was not saved"),
-    ],
+    ("def ring_all_reduce(comm, x):\n    return helper(comm, x)", "`helper`"),
+    ("from course_lib.cluster.collectives import ring_all_reduce", "imports course_lib.cluster.collectives"),
+    ("def ring_all_reduce(comm, x)", "`ring_all_reduce`"),
+    ("def ring_all_reduce(comm, x):\n    raise NotImplementedError", "was not saved"),
     ids=["a name from elsewhere", "the library's own", "does not parse", "passed but not saved"],
 )
 def test_an_answer_that_cannot_stand_alone_is_left_to_the_course_with_the_reason(tmp_path, cell, says):
@@ -267,17 +266,10 @@ def test_the_folder_runs_with_no_course_but_the_cluster(tmp_path, theirs):
         "import sys; from trainer.run import main; main(['--ranks', '2', '--steps', '2', '--hidden', '16', '--seq', "
         "'16']); print(sorted(name for name in sys.modules if name.startswith('course_lib.')))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=home,
-        env={**os.environ, "PYTHONPATH": f"{home}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    said = printed(program, home, PYTHONPATH=f"{home}{os.pathsep}{ROOT}")
     want = library_losses(Settings(steps=2, hidden=16, seq=16))
-    assert f"loss {want[0]:.4f}" in done.stdout and f"loss {want[1]:.4f}" in done.stdout
-    loaded = {name.split(".")[1] for name in eval(done.stdout.splitlines()[-1])}
+    assert f"loss {want[0]:.4f}" in said and f"loss {want[1]:.4f}" in said
+    loaded = {name.split(".")[1] for name in eval(said.splitlines()[-1])}
     assert "cluster" in loaded and not loaded & {"own_trainer", "exercises", "text", "transformer", "collectives"}
 
 
@@ -332,13 +324,11 @@ def test_a_chapters_closing_cell_runs_where_nothing_is_passed(tmp_path, monkeypa
     assert said.count("<IPython.core.display.Markdown object>") == 4
 
 
-@pytest.mark.parametrize(
+@each_alone(
     "arguments, says",
-    [
-        (["mine", "tensors"], "choose from data"),
-        (["mine", "data", "--ranks", "3"], "1, 2, 4 and 8"),
-        (["mine", "data", "--processes", "2"], "--processes --ranks 2,4"),
-    ],
+    (["mine", "tensors"], "choose from data"),
+    (["mine", "data", "--ranks", "3"], "1, 2, 4 and 8"),
+    (["mine", "data", "--processes", "2"], "--processes --ranks 2,4"),
 )
 def test_what_cannot_be_done_is_said_in_words(capsys, arguments, says):
     assert cli.run(arguments) == 1

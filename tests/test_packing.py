@@ -24,9 +24,8 @@ def test_every_document_is_in_one_sequence_and_none_overflows(lengths, pack):
 @given(DOCUMENTS)
 def test_longest_first_keeps_its_bound(lengths):
     fewest = -(-sum(lengths) // 16)  # a lower bound of the best
-    assert len(packing.first_fit_decreasing(lengths, 16)) <= max(fewest, len(lengths)) and (
-        len(packing.first_fit_decreasing(lengths, 16)) <= 1.5 * fewest + 1
-    )
+    assert len(packing.first_fit_decreasing(lengths, 16)) <= max(fewest, len(lengths))
+    assert len(packing.first_fit_decreasing(lengths, 16)) <= 1.5 * fewest + 1
 
 
 def test_order_costs_what_longest_first_saves():
@@ -39,12 +38,10 @@ def test_order_costs_what_longest_first_saves():
 
 @each_of(
     "make, message",
-    [
-        (lambda: packing.in_order([3, 17], 16), "Document 1 has 17 tokens, and a sequence has room for 16"),
-        (lambda: packing.first_fit_decreasing([0], 16), "length is 0"),
-        (lambda: packing.in_order([1], 0), "room is 0"),
-        (lambda: packing.utilization([[0, 1]], [9, 8], 16), "Sequence 0 holds 17 tokens"),
-    ],
+    (lambda: packing.in_order([3, 17], 16), "Document 1 has 17 tokens, and a sequence has room for 16"),
+    (lambda: packing.first_fit_decreasing([0], 16), "length is 0"),
+    (lambda: packing.in_order([1], 0), "room is 0"),
+    (lambda: packing.utilization([[0, 1]], [9, 8], 16), "Sequence 0 holds 17 tokens"),
 )
 def test_what_does_not_fit_is_refused(make, message):
     with pytest.raises(ValueError, match=message):

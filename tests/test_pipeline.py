@@ -28,6 +28,13 @@ from course_lib.parallel.timeline import Durations, play
 from course_runs.real_ranks import launch
 from tests.tables import each_of
 
+rotates = pytest.mark.rotates(
+    "course_lib/parallel/pipeline/",
+    "course_lib/parallel/schedules/",
+    "course_lib/parallel/timeline/",
+    "course_lib/cluster/",
+)
+
 RATE = 1e-2
 
 
@@ -109,12 +116,7 @@ def alike(results, want):
     assert {key for _, _, got in results for key in got} == set(parameters)
 
 
-@pytest.mark.rotates(
-    "course_lib/parallel/pipeline/",
-    "course_lib/parallel/schedules/",
-    "course_lib/parallel/timeline/",
-    "course_lib/cluster/",
-)
+@rotates
 @pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
 @pytest.mark.parametrize("name", GENERATORS)
 def test_ten_steps_equal_the_whole_models_under_every_schedule(name, tied):
@@ -153,6 +155,7 @@ def test_gradients_are_averaged_when_a_stage_is_complete_not_when_the_pipeline_i
     assert met == pytest.approx(done), "and its replicas meet then, without waiting for the first"
 
 
+@pytest.mark.slower
 @each_of("make", [one_f_one_b, zb_v])
 def test_ten_steps_on_processes_equal_the_whole_models(make):
     schedule = make(2, 4)
@@ -161,12 +164,7 @@ def test_ten_steps_on_processes_equal_the_whole_models(make):
     alike(found, serial(schedule, config, 10, 5))
 
 
-@pytest.mark.rotates(
-    "course_lib/parallel/pipeline/",
-    "course_lib/parallel/schedules/",
-    "course_lib/parallel/timeline/",
-    "course_lib/cluster/",
-)
+@rotates
 @pytest.mark.parametrize("make", [one_f_one_b, interleaved, zb_h1, zb_v, dualpipe])
 def test_no_order_of_delivery_changes_a_bit_and_none_blocks(make):
     schedule = make(4, 8)
@@ -174,12 +172,7 @@ def test_no_order_of_delivery_changes_a_bit_and_none_blocks(make):
     assert case is None, str(case)
 
 
-@pytest.mark.rotates(
-    "course_lib/parallel/pipeline/",
-    "course_lib/parallel/schedules/",
-    "course_lib/parallel/timeline/",
-    "course_lib/cluster/",
-)
+@rotates
 @pytest.mark.parametrize("message", [1e-12, 0.25])
 @pytest.mark.parametrize("make", [gpipe, one_f_one_b, interleaved, zb_h1, zb_v, dualpipe, dualpipe_v])
 def test_the_clusters_clock_agrees_with_the_timeline(make, message):

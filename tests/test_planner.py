@@ -21,11 +21,17 @@ from course_lib.parallel.planner import bubbles, constants, layers, products, wi
 from course_lib.parallel.planner.search import divisors
 from course_lib.parallel.timeline import Durations, play
 from course_runs import frameworks, options
-from tests.tables import each_of
+from tests.tables import each_alone, each_of
 
 SMALL = memory.Shape(layers=8, hidden=1024, heads=16, vocab=32000)
 H100 = planner.cluster("64xH100")
 JOB = planner.Job(model=SMALL, seq=2048, sequences=256)
+
+
+def plan_of(job, where):
+    return planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where))
+
+
 DEGREES = st.sampled_from((1, 2, 4, 8))
 
 
@@ -37,7 +43,8 @@ def test_a_large_aligned_product_reaches_the_rate_and_a_small_one_does_not():
     share = 2 * 16384**3 / rate / products.product_seconds(16384, 16384, 16384, H100, rate)
     assert 0.98 < share <= 1.0
     tile = products.product_seconds(128, 4096, 128, H100, rate) - constants.KERNEL_SECONDS
-    assert tile == pytest.approx(2 * 128 * 128 * 4096 * H100.processors / rate)  # one tile, all other processors idle
+    alone = 2 * 128 * 128 * 4096 * H100.processors / rate  # one tile, all other processors idle
+    assert tile == pytest.approx(alone + 2 * 128 * 128 / H100.memory_rate)  # and its result is written
 
 
 def test_a_product_lasts_no_shorter_than_its_bytes():
@@ -117,13 +124,11 @@ def test_unfused_attention_takes_longer_and_native_is_quicker_than_flash():
 
 @each_of(
     "size, stride, rate",
-    [
-        (8, 1, "inside"),  # one server
-        (2, 4, "inside"),
-        (8, 8, 1),  # one rank in each server: one adapter's share
-        (16, 4, 2),
-        (64, 1, 8),  # all eight adapters, unless the inside wire is slower
-    ],
+    (8, 1, "inside"),  # one server
+    (2, 4, "inside"),
+    (8, 8, 1),  # one rank in each server: one adapter's share
+    (16, 4, 2),
+    (64, 1, 8),  # all eight adapters, unless the inside wire is slower
 )
 def test_a_ring_has_the_adapters_of_its_ranks_in_a_server(size, stride, rate):
     expected = H100.inside.bandwidth if rate == "inside" else min(H100.inside.bandwidth, rate * H100.across.bandwidth)
@@ -143,14 +148,12 @@ def test_an_all_reduce_moves_a_rings_bytes(size, nbytes):
 
 @each_of(
     "name, make",
-    [
-        ("naive", schedules.naive),
-        ("gpipe", schedules.gpipe),
-        ("1f1b", schedules.one_f_one_b),
-        ("interleaved", schedules.interleaved),
-        ("zb_h1", schedules.zb_h1),
-        ("zb_h2", schedules.zb_h2),
-    ],
+    ("naive", schedules.naive),
+    ("gpipe", schedules.gpipe),
+    ("1f1b", schedules.one_f_one_b),
+    ("interleaved", schedules.interleaved),
+    ("zb_h1", schedules.zb_h1),
+    ("zb_h2", schedules.zb_h2),
 )
 @each_of("stages, microbatches", [(4, 8), (4, 16), (8, 16)])
 def test_the_bubble_is_that_of_the_played_schedule(name, make, stages, microbatches):
@@ -251,16 +254,14 @@ def test_bytes_by_axis_follow_the_formulas():
 
 @each_of(
     "layout, reason",
-    [
-        (Layout(tp=2, dp=16), "multiply"),
-        (Layout(tp=32, dp=2), "heads"),
-        (Layout(pp=16, dp=4), "layers"),
-        (Layout(dp=64, microbatches=3), "batch"),
-        (Layout(pp=4, dp=16, schedule="interleaved", virtual=2, microbatches=2), "multiple of pp"),
-        (Layout(dp=64, ep=3), "ep does not divide"),
-        (Layout(dp=64, replicas=5), "replicas"),
-        (Layout(tp=2, pp=2, dp=16), ""),
-    ],
+    (Layout(tp=2, dp=16), "multiply"),
+    (Layout(tp=32, dp=2), "heads"),
+    (Layout(pp=16, dp=4), "layers"),
+    (Layout(dp=64, microbatches=3), "batch"),
+    (Layout(pp=4, dp=16, schedule="interleaved", virtual=2, microbatches=2), "multiple of pp"),
+    (Layout(dp=64, ep=3), "ep does not divide"),
+    (Layout(dp=64, replicas=5), "replicas"),
+    (Layout(tp=2, pp=2, dp=16), ""),
 )
 def test_a_mask_has_a_reason(layout, reason):
     said = "; ".join(planner.in_words(planner.faults(JOB, H100, layout)))
@@ -303,41 +304,37 @@ def test_a_model_that_fits_nowhere_names_what_comes_nearest():
 
 @each_of(
     "of, gpus, said",
-    [
-        ("64xH1000", None, "Near it: H100 SXM"),
-        ("60xH100", None, "choose 56 or 64"),
-        ("H100", None, "write it as 64xH100"),
-        ("16xMI300X", None, r"MI300X \(192 GB\) is known, but .* The nearest .* is H200 SXM \(141 GB\): 16xH200"),
-        ("8xV100-16GB", None, "8xV100-32GB"),
-        ("4x4090", None, "no rates of this device"),
-        ("0xH100", None, "gpus is 0"),
-        ("-8xH100", None, "gpus is -8"),
-        ("99999999xH100", None, "more than 1,000,000"),
-        ("", None, "No cluster called ''"),
-    ],
+    ("64xH1000", None, "Near it: H100 SXM"),
+    ("60xH100", None, "choose 56 or 64"),
+    ("H100", None, "write it as 64xH100"),
+    ("16xMI300X", None, r"MI300X \(192 GB\) is known, but .* The nearest .* is H200 SXM \(141 GB\): 16xH200"),
+    ("8xV100-16GB", None, "8xV100-32GB"),
+    ("4x4090", None, "no rates of this device"),
+    ("0xH100", None, "gpus is 0"),
+    ("-8xH100", None, "gpus is -8"),
+    ("99999999xH100", None, "more than 1,000,000"),
+    ("", None, "No cluster called ''"),
 )
 def test_an_unknown_cluster_names_the_nearest(of, gpus, said):
     with pytest.raises(ValueError, match=said):
         planner.cluster(of, gpus)
 
 
-@pytest.mark.parametrize(
-    ("of", "gpus", "name"),
-    [
-        ("8xA100-40GB", 8, "A100 SXM 40GB"),
-        ("8 h100", 8, "H100 SXM"),
-        ("8h100", 8, "H100 SXM"),
-        ("H100:8", 8, "H100 SXM"),
-        ("h100 x 8", 8, "H100 SXM"),
-        ("2x8xH100", 16, "H100 SXM"),
-        ("NVIDIA H100 80GB HBM3:8", 8, "H100 SXM"),
-        ("8xNVIDIA A100-SXM4-80GB", 8, "A100 SXM 80GB"),
-        ("A100:8", 8, "A100 SXM 80GB"),
-        ("gb200-nvl72", 72, "GB200"),
-        ("2xGB200 NVL72", 144, "GB200"),
-        ("144xgb200-nvl72", 144, "GB200"),
-        ("384xJean-Zay-A100", 384, "Jean Zay A100"),
-    ],
+@each_alone(
+    "of, gpus, name",
+    ("8xA100-40GB", 8, "A100 SXM 40GB"),
+    ("8 h100", 8, "H100 SXM"),
+    ("8h100", 8, "H100 SXM"),
+    ("H100:8", 8, "H100 SXM"),
+    ("h100 x 8", 8, "H100 SXM"),
+    ("2x8xH100", 16, "H100 SXM"),
+    ("NVIDIA H100 80GB HBM3:8", 8, "H100 SXM"),
+    ("8xNVIDIA A100-SXM4-80GB", 8, "A100 SXM 80GB"),
+    ("A100:8", 8, "A100 SXM 80GB"),
+    ("gb200-nvl72", 72, "GB200"),
+    ("2xGB200 NVL72", 144, "GB200"),
+    ("144xgb200-nvl72", 144, "GB200"),
+    ("384xJean-Zay-A100", 384, "Jean Zay A100"),
 )
 def test_devices_are_named_as_people_write_them(of, gpus, name):
     found = planner.cluster(of)
@@ -362,7 +359,7 @@ def test_nothing_beats_the_front():
 def test_a_plan_is_written_for_each_framework():
     job = planner.Job(model="llama3-70b", seq=8192, sequences=512)
     where = Layout(tp=8, sp=True, pp=4, dp=2, zero=1, virtual=2, schedule="interleaved", microbatches=64)
-    plan = planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where))
+    plan = plan_of(job, where)
     titan = commands.command(plan, "torchtitan")
     assert "--parallelism.tensor_parallel_degree 8" in titan and "Interleaved1F1B" in titan
     assert {flag.partition(" act")[0] for flag in titan.split(" --") if "layers" in flag} == {
@@ -443,8 +440,7 @@ TITAN_TOKENS = "microbatch_per_dp_rank", "train_step"
 def test_torchtitan_is_asked_for_the_model_of_the_plan():
     for name, words in [*commands.TITAN_MODELS.items(), ("gpt2-xl", "--module MODULE --config CONFIG")]:
         job, where = planner.Job(model=name, seq=1024, sequences=64), Layout(dp=64)
-        plan = planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where))
-        assert f" {words} --parallelism" in commands.command(plan, "torchtitan")
+        assert f" {words} --parallelism" in commands.command(plan_of(job, where), "torchtitan")
 
 
 def test_an_option_that_is_gone_is_found():
@@ -465,8 +461,7 @@ def test_a_plan_that_a_framework_cannot_run_is_refused_and_context_parallelism_i
     job = planner.Job(model="llama3-8b", seq=8192, sequences=64)
 
     def plan(**degrees):
-        where = Layout(microbatches=4, **degrees)
-        return planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where))
+        return plan_of(job, Layout(microbatches=4, **degrees))
 
     sharded = commands.command(plan(dp=8, zero=3), "megatron")
     assert "--use-torch-fsdp2 --no-gradient-accumulation-fusion --ckpt-format torch_dist" in sharded
@@ -479,28 +474,21 @@ def test_a_plan_that_a_framework_cannot_run_is_refused_and_context_parallelism_i
     assert commands.command(plan(dp=4, cp=2, zero=3), "course").partition("  # ")[0] == ours
 
 
-@pytest.mark.parametrize(
-    ("model", "flags"),
-    [
-        (
-            "llama3-70b",
-            "--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear --vocab-size 128256",
-        ),
-        ("qwen2.5-0.5b", "--add-qkv-bias --disable-bias-linear --num-query-groups 2"),
-        ("qwen3-0.6b", "--qk-layernorm --kv-channels 128"),
-        ("gpt2-xl", "--normalization LayerNorm --position-embedding-type learned_absolute"),
-        ("qwen1.5-moe-a2.7b", "--num-experts 60 --moe-shared-expert-intermediate-size 5632 --moe-shared-expert-gate"),
-        (
-            "deepseek-v3",
-            "--multi-latent-attention --kv-lora-rank 512 --q-lora-rank 1536 --moe-layer-freq '[0]*3+[1]*58'",
-        ),
-    ],
+@each_alone(
+    "model, flags",
+    (
+        "llama3-70b",
+        "--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear --vocab-size 128256",
+    ),
+    ("qwen2.5-0.5b", "--add-qkv-bias --disable-bias-linear --num-query-groups 2"),
+    ("qwen3-0.6b", "--qk-layernorm --kv-channels 128"),
+    ("gpt2-xl", "--normalization LayerNorm --position-embedding-type learned_absolute"),
+    ("qwen1.5-moe-a2.7b", "--num-experts 60 --moe-shared-expert-intermediate-size 5632 --moe-shared-expert-gate"),
+    ("deepseek-v3", "--multi-latent-attention --kv-lora-rank 512 --q-lora-rank 1536 --moe-layer-freq '[0]*3+[1]*58'"),
 )
 def test_megatron_is_asked_for_the_same_model(model, flags):
     job, where = planner.Job(model=model, seq=1024, sequences=64), Layout(dp=64, zero=1)
-    line = commands.command(
-        planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where)), "megatron"
-    )
+    line = commands.command(plan_of(job, where), "megatron")
     said = set(re.findall(r"--\S+(?: (?!--)\S+)?", line))
     assert set(re.findall(r"--\S+(?: (?!--)\S+)?", flags)) <= said
     one = memory.shape(model)
@@ -540,27 +528,25 @@ def test_plans_differ_in_what_one_may_want(model, gpus):
         assert all(holds[each] for each in wish.split(", also "))
 
 
-@pytest.mark.parametrize(
-    ("text", "error", "said"),
-    [
-        ("tp=8,pp=4,zero=1", None, {"dp": 2, "microbatches": 128, "sp": True}),
-        ("tp=2 dp=32 microbatch=2 zero=3 recompute=full", None, {"microbatches": 4, "pp": 1}),
-        ("pp=8,virtual=5,zero=3,microbatches=32,recompute=full", None, {"schedule": "interleaved", "dp": 8}),
-        ("tp=3", planner.NoPlan, "tp x cp x pp = 3 x 1 x 1 = 3, which does not divide the 64 devices"),
-        ("tp=8,pp=4,dp=4", planner.NoPlan, "8 x 1 x 4 x 4 = 128, and there are 64 devices. With dp = 2 they are used"),
-        ("tp=8,pp=3,dp=4", planner.NoPlan, "8 x 1 x 3 x 4 = 96, and there are 64 devices.$"),
-        ("pp=16,virtual=7,microbatches=32", planner.NoPlan, "cannot run: pp times virtual does not divide"),
-        ("dp=64,zero=0", planner.NoPlan, r"does not fit .* of 85 GB"),
-        ("tq=8", ValueError, "'tq=8' is no part of a layout"),
-        ("tp=eight", ValueError, "tp is 'eight'"),
-        ("tp=0", ValueError, "tp is '0'"),
-        ("zero=7", ValueError, "ZeRO has stages"),
-        ("recompute=some", ValueError, "choose from none, selective, full"),
-        ("offload=some", ValueError, "choose from none, moments, state"),
-        ("offload=state", ValueError, "megatron-core can keep its moments"),
-        ("tp=2,tp=4", ValueError, "given twice"),
-        ("", ValueError, "no part of a layout"),
-    ],
+@each_alone(
+    "text, error, said",
+    ("tp=8,pp=4,zero=1", None, {"dp": 2, "microbatches": 128, "sp": True}),
+    ("tp=2 dp=32 microbatch=2 zero=3 recompute=full", None, {"microbatches": 4, "pp": 1}),
+    ("pp=8,virtual=5,zero=3,microbatches=32,recompute=full", None, {"schedule": "interleaved", "dp": 8}),
+    ("tp=3", planner.NoPlan, "tp x cp x pp = 3 x 1 x 1 = 3, which does not divide the 64 devices"),
+    ("tp=8,pp=4,dp=4", planner.NoPlan, "8 x 1 x 4 x 4 = 128, and there are 64 devices. With dp = 2 they are used"),
+    ("tp=8,pp=3,dp=4", planner.NoPlan, "8 x 1 x 3 x 4 = 96, and there are 64 devices.$"),
+    ("pp=16,virtual=7,microbatches=32", planner.NoPlan, "cannot run: pp times virtual does not divide"),
+    ("dp=64,zero=0", planner.NoPlan, r"does not fit .* of 85 GB"),
+    ("tq=8", ValueError, "'tq=8' is no part of a layout"),
+    ("tp=eight", ValueError, "tp is 'eight'"),
+    ("tp=0", ValueError, "tp is '0'"),
+    ("zero=7", ValueError, "ZeRO has stages"),
+    ("recompute=some", ValueError, "choose from none, selective, full"),
+    ("offload=some", ValueError, "choose from none, moments, state"),
+    ("offload=state", ValueError, "megatron-core can keep its moments"),
+    ("tp=2,tp=4", ValueError, "given twice"),
+    ("", ValueError, "no part of a layout"),
 )
 def test_a_layout_in_words_is_judged(text, error, said):
     job = planner.Job(model="llama3-70b", seq=8192, sequences=256)
@@ -674,6 +660,24 @@ def test_layers_may_divide_with_embedding_and_head_among_them():
 @each_of("gpus, near", [(72, 72), (144, 72), (256, 64), (128, 64)])
 def test_a_rack_is_one_domain_or_is_left_in_part(gpus, near):
     assert planner.cluster("GB200", gpus).per_node == near
+
+
+def test_blackwell_ultras_products_in_4_bits_are_three_times_as_quick_as_in_8():
+    for name, times in (("GB200", 2), ("B200", 2), ("GB300", 3), ("B300", 3), ("H100", 0)):
+        one = planner.cluster(name, 8)
+        assert one.matmul_fp4 == pytest.approx(times * one.matmul_fp8), name
+
+
+def test_one_graph_of_a_step_launches_nothing_and_hides_the_experts_messages():
+    job = planner.Job(model="qwen3-235b-a22b", seq=4096, sequences=512, dtype="fp8", software="megatron-bridge")
+    many, where = planner.cluster("64xGB200"), Layout(dp=64, ep=64, zero=1, microbatches=8)
+    graph = planner.step_time(job, many, where)
+    plain = planner.step_time(replace(job, software="megatron-core"), many, where)
+    assert float(graph.launch) == pytest.approx(0, abs=1e-9) and float(plain.launch) > 0
+    assert float(graph.ep) == pytest.approx(float(plain.ep) * 32 / many.processors)
+    alone = planner.step_time(replace(job, sequences=64), many, replace(where, microbatches=1))
+    assert float(alone.ep) == pytest.approx(float(plain.ep) / 8)  # no other micro-batch to hide behind
+    assert graph.seconds < plain.seconds
 
 
 def test_fewer_bits_are_quicker_where_the_device_has_them():

@@ -91,20 +91,18 @@ def test_reading_and_writing_a_code_is_a_round_trip(name, bits):
 
 @each_of(
     "wrong, words",
-    [
-        (lambda: number_format("fp12"), "number format"),
-        (lambda: number_format("bf16").decode(torch.tensor([70000])), "whole number from 0 to 65535"),
-        (lambda: number_format("bf16").decode(torch.tensor([0.5])), "whole number"),
-        (lambda: number_format("bf16").spacing(math.inf), "no next value"),
-        (lambda: number_format("fp32").values(), "too many to list"),
-        (lambda: Format(name="x", exponent_bits=5, mantissa_bits=2, bias=15, special="odd"), "special is"),
-        (lambda: Format(name="x", exponent_bits=11, mantissa_bits=52, bias=1023), "fit into a float64"),
-        (lambda: round_to(torch.ones(2, dtype=torch.float16), "bf16"), "give float32 or float64"),
-        (lambda: round_to(torch.ones(2), "bf16", "up"), "mode is 'up'"),
-        (lambda: round_to(torch.tensor([math.nan]), "fp4_e2m1"), "has no NaN"),
-        (lambda: precision.update_threshold(1.0, "bf16", 0), "sign is 0"),
-        (lambda: precision.update_threshold(math.nan, "bf16"), "no next value"),
-    ],
+    (lambda: number_format("fp12"), "number format"),
+    (lambda: number_format("bf16").decode(torch.tensor([70000])), "whole number from 0 to 65535"),
+    (lambda: number_format("bf16").decode(torch.tensor([0.5])), "whole number"),
+    (lambda: number_format("bf16").spacing(math.inf), "no next value"),
+    (lambda: number_format("fp32").values(), "too many to list"),
+    (lambda: Format(name="x", exponent_bits=5, mantissa_bits=2, bias=15, special="odd"), "special is"),
+    (lambda: Format(name="x", exponent_bits=11, mantissa_bits=52, bias=1023), "fit into a float64"),
+    (lambda: round_to(torch.ones(2, dtype=torch.float16), "bf16"), "give float32 or float64"),
+    (lambda: round_to(torch.ones(2), "bf16", "up"), "mode is 'up'"),
+    (lambda: round_to(torch.tensor([math.nan]), "fp4_e2m1"), "has no NaN"),
+    (lambda: precision.update_threshold(1.0, "bf16", 0), "sign is 0"),
+    (lambda: precision.update_threshold(math.nan, "bf16"), "no next value"),
 )
 def test_bad_input_is_answered_in_words(wrong, words):
     with pytest.raises(ValueError, match=words):
@@ -289,9 +287,8 @@ def test_a_block_is_off_by_half_a_spacing_of_its_largest_element(block, scale):
     sizes = made.block
     for i, j in itertools.product(range(0, 6, sizes[0]), range(0, 20, sizes[1])):
         part, got = (t[i : i + sizes[0], j : j + sizes[1]] for t in (x, back))
-        most = part.abs().max() / (
-            16 if scale == "fp32" else 8
-        )  # a power of two may leave the largest element saturated
+        # a power of two may leave the largest element saturated
+        most = part.abs().max() / (16 if scale == "fp32" else 8)
         assert ((part - got).abs() <= most * 1.0001).all()
     assert made.values.abs().max() <= 448 and same(round_to(made.values, "fp8_e4m3"), made.values)
 

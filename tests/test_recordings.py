@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,7 +34,7 @@ def course(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str,
 
 
 class Calls:
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return os.system, ("touch hostile-was-here",)
 
 
@@ -101,13 +100,15 @@ def test_what_is_no_file_or_has_no_end_is_refused(capsys, tmp_path, monkeypatch)
         recordings.explain_snapshots({"s": {"segments": [{"blocks": [{"size": 1}] * 30}] * 99}})
 
 
-def frames(file: str, name: str, line: int) -> list[dict[str, Any]]:
+def frames(file: str, name: str, line: int) -> list[dict[str, object]]:
     """A stack: a frame of torch's, and the line of train.py that called it."""
     torch = {"filename": f"/x/site-packages/torch/{file}", "name": name, "line": 1}
     return [torch, {"filename": "/home/me/train.py", "name": "main", "line": line}]
 
 
-def call(rank: int, number: int, name: str = "nccl:all_reduce", *, at: float = 0.0, **more: Any) -> dict[str, Any]:
+def call(
+    rank: int, number: int, name: str = "nccl:all_reduce", *, at: float = 0.0, **more: object
+) -> dict[str, object]:
     """One entry as FlightRecorder writes it; `at` in seconds."""
     entry = {"process_group": ("0", "default_pg"), "collective_seq_id": number, "p2p_seq_id": 0, "op_id": number}
     entry |= {"profiling_name": name, "input_sizes": [[8]], "output_sizes": [[8]], "state": "completed"}
@@ -115,7 +116,7 @@ def call(rank: int, number: int, name: str = "nccl:all_reduce", *, at: float = 0
     return entry | {"frames": frames("distributed/distributed_c10d.py", "all_reduce", 40 + rank)} | more
 
 
-def dumps(*ranks: Sequence[dict[str, Any]], **groups: str) -> dict[str, dict[str, Any]]:
+def dumps(*ranks: Sequence[dict[str, object]], **groups: str) -> dict[str, dict[str, object]]:
     config = {name: {"name": name, "desc": "", "ranks": members} for name, members in groups.items()}
     config["0"] = {"name": "0", "desc": "default_pg", "ranks": str(list(range(len(ranks))))}
     same = {"version": "2.10", "pg_config": config}
@@ -123,7 +124,7 @@ def dumps(*ranks: Sequence[dict[str, Any]], **groups: str) -> dict[str, dict[str
 
 
 PAIRS = {"1": "[0, 1]", "2": "[0, 1]"}
-OPEN: dict[str, Any] = {"state": "started", "retired": False}
+OPEN = {"state": "started", "retired": False}
 ABSENT = [[call(r, 1), *([call(r, 2, **OPEN)] if r != 1 else [])] for r in range(3)]
 OTHER = [[call(r, 1, "nccl:broadcast" if r == 2 else "nccl:all_reduce", **OPEN)] for r in range(3)]
 CROSSED = [[call(r, 1, process_group=("12"[r], ["tp", "dp"][r]), **OPEN)] for r in range(2)]
@@ -172,12 +173,12 @@ def test_the_slow_rank_is_told_with_its_ratio_unless_clocks_hide_it(skew, timed,
     assert ("clocks differ" in said(report)) is (slow is None)
 
 
-def event(name: str, start: float, end: float, cat: str = "kernel", tid: int = 7) -> dict[str, Any]:
+def event(name: str, start: float, end: float, cat: str = "kernel", tid: int = 7) -> dict[str, object]:
     """A complete event; times in seconds."""
     return {"ph": "X", "cat": cat, "name": name, "pid": 0, "tid": tid, "ts": start * 1e6, "dur": (end - start) * 1e6}
 
 
-def step_events(at: float = 0.0, compute: float = 0.040) -> list[dict[str, Any]]:
+def step_events(at: float = 0.0, compute: float = 0.040) -> list[dict[str, object]]:
     """A step of 80 ms: computing from 0 s, communication from 30 ms to 60 ms."""
     talk = event("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", at + 0.030, at + 0.060)
     name = f"ProfilerStep#{round(at / 0.08)}"  # marked on both streams

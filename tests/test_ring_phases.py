@@ -22,10 +22,8 @@ def test_every_walk_ends_with_the_sum_everywhere_and_its_phases_come_once(algori
     assert shown.frames[-1].values == (sums,) * ranks
     assert {held for row in shown.frames[-1].holds for held in row} == {ranks}
     phases = [frame.phase for frame in shown.frames]
-    assert phases == sorted(phases, key=["start", *PHASES[algorithm]].index) and set(phases) == {
-        "start",
-        *PHASES[algorithm],
-    }
+    assert phases == sorted(phases, key=["start", *PHASES[algorithm]].index)
+    assert set(phases) == {"start", *PHASES[algorithm]}
 
 
 @each_of("ranks", COUNTS)

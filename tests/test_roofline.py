@@ -71,9 +71,8 @@ def test_the_two_intensities_are_different_numbers_and_arrays_broadcast():
 def test_work_adds_up_and_scales():
     both = roofline.matmul(64, 64, 64) + roofline.relu(64 * 64)
     assert both.flop == 2 * 64**3 + 64**2 and both.name == "matmul + elementwise"
-    assert (3 * both).memory_bytes == 3 * both.memory_bytes and (3 * both).memory_intensity == pytest.approx(
-        both.memory_intensity
-    )
+    assert (3 * both).memory_bytes == 3 * both.memory_bytes
+    assert (3 * both).memory_intensity == pytest.approx(both.memory_intensity)
     assert both.sending(100).network_intensity == both.flop / 100 and both.network_intensity == math.inf
 
 
@@ -272,9 +271,8 @@ def test_leaving_a_server_costs_a_factor_of_nine_and_leaving_a_pod_seven_more():
     assert found["pod"].bandwidth / found["cluster"].bandwidth == 7
     assert found["rack"].ratio == pytest.approx(1 / 9) and found["device"].ratio == 1
     assert (found["pod"].devices, found["cluster"].devices) == (3072, 24_576)
-    assert found["pod"].memory == pytest.approx(245.76e12) and found["cluster"].flops == pytest.approx(
-        24.3e18, rel=1e-3
-    )
+    assert found["pod"].memory == pytest.approx(245.76e12)
+    assert found["cluster"].flops == pytest.approx(24.3e18, rel=1e-3)
     assert found["server"].contents == "8 devices" and found["cluster"].contents == "8 pods"
 
 

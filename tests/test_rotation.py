@@ -1,13 +1,14 @@
 """Which slow checks a run makes: what a change brings with it, whose turn it is, and what happens without history."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
 
-from tests import rotation, tiers
+from tests import rotation, run_costs, tiers
 from tests.conftest import code_of, turn_of
 from tests.rotation import CHAPTERS, MOST_FILES, REPOSITORY, SHARE
-from tests.tables import each_of
+from tests.tables import each_alone, each_of
 
 
 @pytest.fixture
@@ -23,18 +24,16 @@ def files(monkeypatch):
     return change
 
 
-@pytest.mark.parametrize(
-    ("path", "chapter"),
-    [
-        ("solutions/06_rings/06_rings.ipynb", "06"),
-        ("notebooks/10_pipelines/figures/one.svg", "10"),
-        ("course_chapters/ch06/exercises/judges/ring_shift.py", "06"),
-        ("course_chapters/ch00/course_map.py", "00"),
-        ("course_chapters/ch00/widgets.py", "00"),
-        ("course_chapters/ch06/exercises/ring_shift.py", "06"),
-        ("course_lib/draw/explore.py", None),
-        ("course_grader/judge.py", None),
-    ],
+@each_alone(
+    "path, chapter",
+    ("solutions/06_rings/06_rings.ipynb", "06"),
+    ("notebooks/10_pipelines/figures/one.svg", "10"),
+    ("course_chapters/ch06/exercises/judges/ring_shift.py", "06"),
+    ("course_chapters/ch00/course_map.py", "00"),
+    ("course_chapters/ch00/widgets.py", "00"),
+    ("course_chapters/ch06/exercises/ring_shift.py", "06"),
+    ("course_lib/draw/explore.py", None),
+    ("course_grader/judge.py", None),
 )
 def test_a_file_belongs_to_a_chapter_by_its_path(path, chapter):
     assert rotation.chapter_of(path) == chapter
@@ -197,32 +196,58 @@ def test_the_changes_of_this_repository_can_be_read():
 
 @each_of(
     "file, marks, arguments, slower",
-    [
-        ("tests/test_units.py", (), ("tmp_path",), False),
-        ("tests/test_units.py", ("rotates",), (), True),
-        ("tests/test_course.py", (), ("rotating_chapter",), True),
-        ("tests/test_class_term.py", (), (), True),
-    ],
+    ("tests/test_units.py", (), ("tmp_path",), False),
+    ("tests/test_units.py", ("rotates",), (), True),
+    ("tests/test_course.py", (), ("rotating_chapter",), True),
+    ("tests/test_class_term.py", (), (), True),
 )
 def test_what_needs_a_browser_a_rotation_or_processes_belongs_to_the_slower_tier(file, marks, arguments, slower):
     """A test whose argument has no values would be skipped in the quick tier, and CI allows no skipped test."""
-    item = SimpleNamespace(nodeid=f"{file}::test", fixturenames=arguments, get_closest_marker=marks.__contains__)
+    given = [getattr(pytest.mark, mark).mark for mark in marks]
+    item = SimpleNamespace(nodeid=f"{file}::test", fixturenames=arguments, iter_markers=given.__iter__)
     assert tiers.is_slower(item) is slower
 
 
 @each_of(
     "file, tier, chapters, none",
-    [
-        ("test_site.py", "quick", (), True),
-        ("test_site.py", "slower", (), False),
-        ("test_kill_matrix.py", "slower", (), False),
-        ("test_packing.py", "slower", (), True),
-        ("test_packing.py", "quick", (), False),
-        ("test_packing.py", "", ("06",), True),
-        ("test_course.py", "", ("06",), False),
-        ("exercises/test_ch06.py", "", ("06", "07"), False),
-        ("exercises/test_ch06.py", "", ("07",), True),
-    ],
+    ("test_site.py", "quick", (), True),
+    ("test_site.py", "slower", (), False),
+    ("test_kill_matrix.py", "slower", (), False),
+    ("test_packing.py", "slower", (), True),
+    ("test_packing.py", "quick", (), False),
+    ("test_packing.py", "", ("06",), True),
+    ("test_course.py", "", ("06",), False),
+    ("exercises/test_ch06.py", "", ("06", "07"), False),
+    ("exercises/test_ch06.py", "", ("07",), True),
 )
 def test_a_file_is_loaded_unless_it_has_no_test_that_was_asked_for(file, tier, chapters, none):
     assert tiers.has_none(REPOSITORY / "tests" / file, tier, chapters) is none
+
+
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.test_house" name="test_quick" time="0.02"/>
+<testcase classname="tests.test_house" name="test_slow[a]" time="30.0"/>
+<testcase classname="tests.test_house" name="test_slow[b]" time="10.0"/>
+<testcase classname="tests.test_rotation" name="test_other" time="59.98"/>
+</testsuite></testsuites>"""
+
+
+def test_durations_are_updated_from_a_report_and_others_stay(tmp_path, monkeypatch):
+    report, noted = tmp_path / "report.xml", tmp_path / "tests" / "weights.json"
+    noted.parent.mkdir()
+    for name in ("test_house.py", "test_rotation.py", "test_stays.py"):
+        (noted.parent / name).touch()
+    report.write_text(REPORT, encoding="utf-8")
+    before = {"tests/test_house.py::test_slow[a]": 9, "tests/test_gone.py": 8, "tests/test_stays.py": 7}
+    monkeypatch.setattr(run_costs, "WEIGHTS", before)
+    monkeypatch.setattr(run_costs, "NOTED", noted)
+    run_costs.note_weights([str(report)])
+    slow = "tests/test_house.py::test_slow"
+    wanted = {slow: 2000, f"{slow}[a]": 3000, f"{slow}[b]": 1000, "tests/test_house.py": 2, "tests/test_stays.py": 7}
+    wanted |= {"tests/test_rotation.py::test_other": 5998}
+    assert json.loads(noted.read_text(encoding="utf-8")) == wanted
+    assert [run_costs.weight(name) for name in (f"{slow}[a]", f"{slow}[c]", "tests/test_house.py::test_new")] == [
+        3000,
+        2000,
+        2,
+    ]

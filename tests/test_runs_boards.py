@@ -12,6 +12,7 @@ import torch.distributed as dist
 from course_lib.messages import Trouble
 from course_runs import evidence, loggers, options, retrying, stepping, train
 from course_runs.process_group import Place
+from tests.tables import each_alone
 
 WORDS = ["--device", "cpu", "--layout", "single", "--batch", "2", "--seq-len", "16"]
 
@@ -120,13 +121,11 @@ def raises(error):
     return work
 
 
-@pytest.mark.parametrize(
-    ("strike", "code"),
-    [
-        (raises(RuntimeError("out of memory")), 1),
-        (raises(KeyboardInterrupt()), 130),
-        (lambda: os.kill(os.getpid(), signal.SIGTERM), 143),
-    ],
+@each_alone(
+    "strike, code",
+    (raises(RuntimeError("out of memory")), 1),
+    (raises(KeyboardInterrupt()), 130),
+    (lambda: os.kill(os.getpid(), signal.SIGTERM), 143),
     ids=["error", "ctrl-c", "sigterm"],
 )
 def test_a_run_that_breaks_off_ends_on_the_board_with_what_it_had_logged(

@@ -6,11 +6,10 @@ import re
 import shlex
 import subprocess
 
-import pytest
 import yaml
 
 from course_lib.folders import ROOT
-from tests.tables import each_of
+from tests.tables import each_alone, each_of
 
 CLOUD = ROOT / "course_runs/cloud"
 SCRIPTS = sorted(CLOUD.glob("*.sbatch"))
@@ -110,16 +109,14 @@ exit $CODE
 """
 
 
-@pytest.mark.parametrize(
-    ("code", "saves", "finishes", "restarts", "requeued"),
-    [
-        (143, "00000100", "", "0", True),
-        (1, "00000100", "", "9", True),
-        (1, "00000100", "", "10", False),
-        (1, "", "", "0", False),
-        (0, "00002000", "yes", "0", False),
-        (1, "00002000", "yes", "0", False),
-    ],
+@each_alone(
+    "code, saves, finishes, restarts, requeued",
+    (143, "00000100", "", "0", True),
+    (1, "00000100", "", "9", True),
+    (1, "00000100", "", "10", False),
+    (1, "", "", "0", False),
+    (0, "00002000", "yes", "0", False),
+    (1, "00002000", "yes", "0", False),
     ids=["saved", "lost after a save", "too often", "nothing new", "done", "done, then torn down badly"],
 )
 def test_only_a_try_that_saved_something_new_is_queued_again(code, saves, finishes, restarts, requeued, tmp_path):

@@ -22,9 +22,8 @@ def flags(line):
     return dict(re.findall(r"--([\w.-]+)(?: (?!--)(\S+))?", line))
 
 
-CASES = [
-    (ranks, *text.partition(":")[::2]) for ranks in (2, 4, 8) for text in layouts.PROVEN[ranks]
-]  # every layout that runs here
+# every layout that runs here
+CASES = [(ranks, *text.partition(":")[::2]) for ranks in (2, 4, 8) for text in layouts.PROVEN[ranks]]
 
 
 @each_of("framework", commands.FRAMEWORKS)
@@ -85,16 +84,14 @@ def test_a_schedule_has_the_name_that_torch_gives_it(ours, theirs):
 
 @each_of(
     "framework, words, ranks, way_out",
-    [
-        ("torchtitan", "--layout tp=2", 2, "tp=2,sp"),
-        ("torchtitan", "--layout cp=2", 2, "fsdp"),
-        ("torchtitan", "--layout ddp --checkpointing selective", 2, "none or full"),
-        ("megatron", "--layout pp=2 --schedule gpipe", 2, "1f1b or interleaved"),
-        ("megatron", "--layout pp=2,fsdp=2", 4, "ddp with pp, or torchtitan"),
-        ("megatron", "--layout ddp=2,fsdp=2", 4, "torchtitan"),
-        ("megatron", "--size 1b --layout pp=2 --schedule interleaved", 2, "torchtitan"),
-        ("torchtitan", "--layout ddp=12 --batch 24", 12, "multiple of 8"),
-    ],
+    ("torchtitan", "--layout tp=2", 2, "tp=2,sp"),
+    ("torchtitan", "--layout cp=2", 2, "fsdp"),
+    ("torchtitan", "--layout ddp --checkpointing selective", 2, "none or full"),
+    ("megatron", "--layout pp=2 --schedule gpipe", 2, "1f1b or interleaved"),
+    ("megatron", "--layout pp=2,fsdp=2", 4, "ddp with pp, or torchtitan"),
+    ("megatron", "--layout ddp=2,fsdp=2", 4, "torchtitan"),
+    ("megatron", "--size 1b --layout pp=2 --schedule interleaved", 2, "torchtitan"),
+    ("torchtitan", "--layout ddp=12 --batch 24", 12, "multiple of 8"),
 )
 def test_what_a_framework_cannot_do_is_refused_with_what_it_can(framework, words, ranks, way_out):
     with pytest.raises(Trouble) as refused:
@@ -104,13 +101,11 @@ def test_what_a_framework_cannot_do_is_refused_with_what_it_can(framework, words
 
 @each_of(
     "words, want, absent",
-    [
-        ("--size 1m", "--group-query-attention --num-query-groups 4", "--recompute"),
-        ("--size 125m --dtype fp32", "--num-attention-heads 12", "--bf16"),
-        ("--size 125m --checkpointing selective", "--recompute-granularity selective", "--recompute-method"),
-        ("--size 125m --checkpointing full", "--recompute-method uniform --recompute-num-layers 1", "selective"),
-        ("--size 7b --layout fsdp --seq-len 4096", "--seq-length 4096 --max-position-embeddings 4096", "--sequence"),
-    ],
+    ("--size 1m", "--group-query-attention --num-query-groups 4", "--recompute"),
+    ("--size 125m --dtype fp32", "--num-attention-heads 12", "--bf16"),
+    ("--size 125m --checkpointing selective", "--recompute-granularity selective", "--recompute-method"),
+    ("--size 125m --checkpointing full", "--recompute-method uniform --recompute-num-layers 1", "selective"),
+    ("--size 7b --layout fsdp --seq-len 4096", "--seq-length 4096 --max-position-embeddings 4096", "--sequence"),
 )
 def test_shape_numbers_and_recomputation_are_those_of_the_run(words, want, absent):
     line = printed("megatron", words, 8)

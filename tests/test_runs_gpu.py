@@ -265,11 +265,11 @@ def _peaks():
 
 def _met_by_torchrun():
     """What a rank that torchrun starts asks NCCL for; nothing is joined."""
-    asked = {}
+    asked, names = {}, ("backend", "timeout", "device_id")
     with pytest.MonkeyPatch.context() as started:
         for name, value in {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1}.items():
             started.setenv(name, str(value))
-        started.setattr(process_group, "_meet", lambda backend, **more: asked.update(more, backend=backend))
+        started.setattr(process_group, "_meet", lambda *given: asked.update(zip(names, given, strict=True)))
         asked["place"] = process_group.join("cuda", "auto", 7.0)
     return asked
 
@@ -450,9 +450,8 @@ def test_products_and_collectives_are_timed_by_events_on_a_gpu(bench):
 
 def test_a_gpu_is_met_measured_and_named_as_one(bench):
     assert bench.peaks == [float(device("H100 SXM").dense_flops), float(chip("H100 SXM").fp32_flops), 1.0]
-    assert bench.met["backend"] == "nccl" and bench.met["device_id"] == bench.met["place"].device == torch.device(
-        "cuda:0"
-    )
+    assert bench.met["backend"] == "nccl"
+    assert bench.met["device_id"] == bench.met["place"].device == torch.device("cuda:0")
     assert bench.met["timeout"].total_seconds() == 7 and (bench.met["place"].rank, bench.met["place"].ranks) == (5, 8)
     assert bench.kernels == ((context._gpu, context._gpu_backward), (context._plain, context._plain_backward))
     assert bench.default == torch.device("cuda") and bench.backend.mask_bytes == 1

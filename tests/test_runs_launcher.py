@@ -15,14 +15,9 @@ from course_runs import launcher, preflight, process_group, torchrun, worker_sta
 from tests.patience import patience
 
 LEFT = {
-    "RANK": "0",
-    "WORLD_SIZE": "2",
-    "LOCAL_RANK": "0",
-    "MASTER_ADDR": "nowhere",
-    "MASTER_PORT": "1",
-    "PET_NNODES": "4",
+    "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "nowhere", "MASTER_PORT": "1", "PET_NNODES": "4",
     "TORCHELASTIC_RUN_ID": "x",
-}
+}  # fmt: skip
 SWEEP = "collectives --kinds all_reduce --smallest 1e4 --largest 4e4 --seconds 0.05 --device cpu --nproc"
 
 

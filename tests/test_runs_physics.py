@@ -9,17 +9,8 @@ import pytest
 import torch
 
 from course_lib.estimate.facts import device
-from course_runs import (
-    evidence,
-    evidence_bounds,
-    evidence_checks,
-    forged_examples,
-    peaks,
-    predict,
-    recomputed,
-    store,
-    verify,
-)
+from course_runs import evidence, evidence_checks, forged_examples, peaks, predict, recomputed, store, verify
+from course_runs.gate import MEASURED
 from course_runs.reading import recorded, recorded_names
 from course_runs.ring_bytes import ring_sent
 from tests.tables import each_of
@@ -35,6 +26,7 @@ def scaled(content, share):
         known = _faster(forged["setup"]["rates"], share, ("flops", "memory", "wire"), ("alpha", "block", "ends"))
         known["wires"] = {name: (alpha * share, rate / share) for name, (alpha, rate) in known["wires"].items()}
         forged["setup"]["rates"] = known
+        forged["measured"] |= {"peak_flops": known["flops"], "mfu": content["measured"]["mfu"]}
         said = forged["predicted"]["step_seconds"]
         forged["predicted"] |= predict.predict(recomputed.job_of(forged), predict.Rates(**known)).as_data()
         next(term for term in forged["measured"]["gap"] if term["of"] == "seconds")["seconds"] -= (
@@ -161,6 +153,31 @@ TOLD_OTHERWISE = {
         lambda c: (c["environment"].update(H100, torch="1.0"), c.update(when="2019-01-01T00:00:00+00:00")),
         "not before its device",
     ),
+    "ten times the tokens": (
+        lambda c: (
+            c["setup"].update(tokens_per_step=20480),
+            c["measured"].update(tokens_per_s=10 * c["measured"]["tokens_per_s"]),
+        ),
+        "tokens follow from the batch",
+    ),
+    "more steps": (lambda c: c["setup"].update(steps=400), "steps are those of the setup"),
+    "half the peak": (
+        lambda c: c["measured"].update(peak_flops=c["measured"]["peak_flops"] / 2, mfu=2 * c["measured"]["mfu"]),
+        "the peak is the measured rate",
+    ),
+    "seconds of another part": (
+        lambda c: c["predicted"]["seconds"].update(
+            communication=0.0,
+            arithmetic=c["predicted"]["seconds"]["arithmetic"] + c["predicted"]["seconds"]["communication"],
+        ),
+        "predictions follow from the rates",
+    ),
+    "less saved for backward": (
+        lambda c: c["measured"]["memory_by"].update({"saved for backward": 1.0}),
+        "memory is that of its parts",
+    ),
+    "many calls": (lambda c: c["measured"]["wire_calls"].update(all_gather=90), "as many calls as the layout makes"),
+    "a norm below 0": (lambda c: c["raw"]["steps"][7].update(gradient_norm=-1.0), "gradient norms are numbers from 0"),
     "more ranks than GPUs": (
         lambda c: (c["environment"].update(H100, gpus=1), c["setup"].update(device="cuda", backend="nccl")),
         "each rank has a GPU",
@@ -174,6 +191,86 @@ def test_what_can_be_computed_again_from_a_file_must_be_what_it_says(name):
     content = copy.deepcopy(recorded("cpu2/fsdp"))
     harm(content)
     assert gate in contradicted(evidence.sealed(content)) and evidence_checks.verdict(content) == "contradicted"
+
+
+COUNTS, STEPS = "diagnoses are counted", "rewards and times follow from the steps"
+OTHER_KINDS = [  # a file, what is changed in it, and the gate that notices
+    ("cpu2/failures", lambda c: c["raw"]["rows"][2].update(kind="none"), COUNTS),
+    ("cpu2/failures", lambda c: c["measured"].update(found=9, of=9), COUNTS),
+    ("cpu2/failures", lambda c: c["raw"]["rows"][1].update(code=0), "a rank that is lost ends the run with an error"),
+    ("cpu2/survive", lambda c: c["raw"]["rows"][0].update(ok=False), "verdicts follow from what was found"),
+    ("cpu2/survive", lambda c: c["raw"]["rows"][0].update(found="hung"), COUNTS),
+    ("cpu2/survive", lambda c: c["raw"]["harmed"].update(weights="0" * 64), "the weights are compared as they are"),
+    ("cpu2/survive", lambda c: c["raw"]["harmed"]["losses"].reverse(), "equal weights have equal losses"),
+    ("cpu2/survive", lambda c: c["raw"]["resized"].update(once=False), "every sample once, as the runs say"),
+    ("cpu2/posttrain", lambda c: c["measured"].update(last_reward=0.99), STEPS),
+    ("cpu2/posttrain", lambda c: c["measured"].update(writing_share=0.1), STEPS),
+    ("cpu2/posttrain", lambda c: c["raw"]["rows"].pop(70), "every step was taken"),
+    ("cpu2/posttrain", lambda c: c["predicted"].update(answers=10**6), "answers follow from the plan"),
+    (
+        "cpu2/posttrain",
+        lambda c: [row.update(reward=row["reward"] * 0.9) for row in c["raw"]["rows"]],
+        "rewards are shares of the answers",
+    ),
+    ("cpu2/machine", lambda c: c["raw"]["lines"][0].update(state="fail"), "the verdict follows from the lines"),
+    (
+        "cpu1/serve",
+        lambda c: c["measured"]["rows"][0].update(tokens_per_s=124.0),
+        "2.64 requests/s: tokens/s follow from raw times",
+    ),
+    ("cpu1/serve", lambda c: c["measured"].update(received=13, outcomes={"refused": 13}), "answers were received"),
+    ("cpu2/data", lambda c: c["measured"].update(largest_difference=1e-7), "losses are those of one process"),
+    (
+        "cpu2/parity",
+        lambda c: [row.update(allowed=1.0) for row in c["raw"]["rows"]],
+        "what rounding explains follows from the steps",
+    ),
+]
+
+
+@each_of("name, harm, gate", OTHER_KINDS)
+def test_a_file_of_another_kind_says_what_follows_from_its_rows(name, harm, gate):
+    content = copy.deepcopy(recorded(name))
+    harm(content)
+    assert gate in contradicted(evidence.sealed(content)) and evidence_checks.verdict(content) == "contradicted"
+
+
+HONEST = [  # what an odd but honest run leaves, and what is said of it
+    ("cpu2/failures", lambda c: (c["raw"]["rows"][2].update(kind="none"), c["measured"].update(found=5)), "claimed"),
+    (
+        "cpu2/survive",
+        lambda c: (c["raw"]["harmed"].update(weights="0" * 64), c["measured"].update(same=False)),
+        "claimed",
+    ),
+    ("cpu2/machine", lambda c: (c["raw"]["lines"][0].update(state="fail"), c["measured"].update(ok=False)), "claimed"),
+    (
+        "cpu2/fsdp",  # too high a learning rate
+        lambda c: (
+            [row.update(loss=4.5 + row["step"] / 9) for row in c["raw"]["steps"]],
+            c["measured"].update(first_loss=4.5, last_loss=c["raw"]["steps"][-1]["loss"]),
+        ),
+        "noisy",
+    ),
+]
+
+
+@each_of("name, change, verdict", HONEST)
+def test_an_honest_run_that_went_badly_is_not_contradicted(name, change, verdict):
+    content = copy.deepcopy(recorded(name))
+    change(content)
+    assert evidence_checks.verdict(evidence.sealed(content)) == verdict
+
+
+def test_a_slice_of_a_gpu_is_not_contradicted_for_being_slow():
+    content = products("H100")
+    content["environment"] |= {"device": "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "device_memory": 10**10}
+    content["environment"]["multiprocessors"] = 16
+    for row in content["raw"]["rows"]:
+        row["seconds"] = [event(7 * seconds) for seconds in row["seconds"]]
+    for word in ("bf16", "fp32"):
+        (row,) = (row for row in content["raw"]["rows"] if row["dtype"] == word and row["shape"][0] == 8192)
+        content["measured"][f"best_flops_{word}"] = 2.0 * 8192**3 / median(row["seconds"])
+    assert evidence_checks.verdict(evidence.sealed(content)) == "claimed"
 
 
 @each_of("times, verdict", [(1.5, "claimed"), (8.0, "noisy")])
@@ -212,13 +309,11 @@ def test_slower_than_the_process_lived_is_contradicted_and_in_an_old_file_only_c
 
 @each_of(
     "changes, gate",
-    [
-        ({"capability": "8.0"}, "the device's numbers are those of its name"),
-        ({"device_memory": 40_000_000_000}, "the device's numbers are those of its name"),
-        ({"cuda": ""}, "the device fits its software"),
-        ({"torch": "2.13.0+cpu"}, "the device fits its software"),
-        ({"gpus": 0}, "the device fits its software"),
-    ],
+    ({"capability": "8.0"}, "the device's numbers are those of its name"),
+    ({"device_memory": 40_000_000_000}, "the device's numbers are those of its name"),
+    ({"cuda": ""}, "the device fits its software"),
+    ({"torch": "2.13.0+cpu"}, "the device fits its software"),
+    ({"gpus": 0}, "the device fits its software"),
 )
 def test_the_parts_of_a_device_belong_together(changes, gate):
     whole = {**H100, "device_memory": memory(), **changes}
@@ -227,18 +322,16 @@ def test_the_parts_of_a_device_belong_together(changes, gate):
 
 @each_of(
     "harm, gate",
-    [
-        (lambda c: c["measured"].update(wire_bytes=1e15), "no more bytes than the link carries"),
-        (lambda c: c["measured"]["wire"].update(all_reduce=1e15), "bytes of all kinds add up"),
-        (
-            lambda c: c["measured"].update(model_flops_per_step=2 * c["measured"]["model_flops_per_step"]),
-            "FLOPs follow from the model",
-        ),
-        (lambda c: c["setup"]["rates"].update(memory=1e14), "rates within the device"),
-        (lambda c: c["predicted"].update(step_seconds=1e-6), "the step fits the rates before it"),
-        (lambda c: c["raw"]["intervals"].update(compute=[[0.0, 1e4]]), "the trace is as long as a step"),
-        (lambda c: c.update(when="2199-01-01T00:00:00+00:00"), "not from the future"),
-    ],
+    (lambda c: c["measured"].update(wire_bytes=1e15), "no more bytes than the link carries"),
+    (lambda c: c["measured"]["wire"].update(all_reduce=1e15), "bytes of all kinds add up"),
+    (
+        lambda c: c["measured"].update(model_flops_per_step=2 * c["measured"]["model_flops_per_step"]),
+        "FLOPs follow from the model",
+    ),
+    (lambda c: c["setup"]["rates"].update(memory=1e14), "rates within the device"),
+    (lambda c: c["predicted"].update(step_seconds=1e-6), "the step fits the rates before it"),
+    (lambda c: c["raw"]["intervals"].update(compute=[[0.0, 1e4]]), "the trace is as long as a step"),
+    (lambda c: c.update(when="2199-01-01T00:00:00+00:00"), "not from the future"),
 )
 def test_each_bound_is_one_that_can_fail(harm, gate):
     forged = copy.deepcopy(recorded("cpu2/trace-ddp"))
@@ -326,13 +419,11 @@ PCIE = {"device": "NVIDIA H100 PCIe", "gpus": 2, "multiprocessors": 114}
 
 @each_of(
     "kind, rate, environment, ok",
-    [
-        ("all_reduce", 4.8e11, {}, True),  # 8 H100 with NVLS
-        ("reduce_scatter", 4.8e11, {}, False),
-        ("all_reduce", 9.9e11, {}, False),
-        ("all_reduce", 2.4e11, PCIE, True),  # a pair of cards with an NVLink bridge
-        ("all_reduce", 3.3e11, PCIE, False),
-    ],
+    ("all_reduce", 4.8e11, {}, True),  # 8 H100 with NVLS
+    ("reduce_scatter", 4.8e11, {}, False),
+    ("all_reduce", 9.9e11, {}, False),
+    ("all_reduce", 2.4e11, PCIE, True),  # a pair of cards with an NVLink bridge
+    ("all_reduce", 3.3e11, PCIE, False),
 )
 def test_rates_of_a_training_may_be_those_of_a_bridge_or_of_a_switch_that_adds_up(kind, rate, environment, ok):
     content = renamed(recorded("cpu2/fsdp"), {"device": "cuda", "backend": "nccl"}, **{**H100, **environment})
@@ -344,9 +435,10 @@ def test_a_peak_that_was_measured_on_a_busy_machine_says_so_and_contradicts_noth
     content = copy.deepcopy(recorded("cpu1/one"))
     measured = content["measured"]
     measured["peak_flops"] /= 3
+    content["setup"]["rates"]["flops"] /= 3
     measured["mfu"] *= 3
     found = {gate.name: gate for gate in evidence_checks.gates(evidence.sealed(content))}
-    assert measured["mfu"] > 1 and measured["peak_source"] == evidence_bounds.MEASURED
+    assert measured["mfu"] > 1 and measured["peak_source"] == MEASURED
     assert found["not above the roofline"].ok and "busier" in found["not above the roofline"].found
 
 
@@ -367,17 +459,32 @@ def test_a_file_with_a_sound_hash_and_other_contents_is_listed_as_malformed(tmp_
     assert row["verdict"] == "malformed" and row["what"].startswith("measured.wire: 'telepathy'")
 
 
+NOT_WRITTEN = [  # what no run writes and the schema allows
+    ("cpu2/parity", lambda c: c["raw"]["rows"][1].update(gradient_norms=[])),
+    ("cpu2/failures", lambda c: c["raw"]["rows"].append("killed")),
+    ("cpu1/serve", lambda c: c["measured"]["rows"][0].update(tokens_per_s=None)),
+    ("cpu2/fsdp", lambda c: c["predicted"]["memory"].update(optimizer="much")),
+    ("cpu2/links", lambda c: c["setup"].update(ranks="two")),
+]
+
+
+@each_of("name, harm", NOT_WRITTEN)
+def test_a_file_that_no_run_wrote_is_listed_and_contradicted(name, harm, tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_EVIDENCE", str(tmp_path))
+    content = copy.deepcopy(recorded(name))
+    harm(content)
+    evidence.write(evidence.sealed(content), tmp_path, "odd")
+    (row,) = (row for row in store.rows() if row["from"] == "own")
+    assert row["verdict"] == "contradicted"
+
+
 # Bus bandwidth over algorithm bandwidth, from nccl-tests' doc/PERFORMANCE.md: 2(n-1)/n, (n-1)/n, and 1 for a send or a
 # broadcast.
 @each_of("ranks", [2, 3, 4, 8, 16, 72, 1024])
 def test_bus_factors_are_those_of_nccl_tests(ranks):
     factors = {
-        "all_reduce": 2 * (ranks - 1) / ranks,
-        "all_gather": (ranks - 1) / ranks,
-        "reduce_scatter": (ranks - 1) / ranks,
-        "all_to_all": (ranks - 1) / ranks,
-        "broadcast": 1.0,
-        "send": 1.0,
-    }
+        "all_reduce": 2 * (ranks - 1) / ranks, "all_gather": (ranks - 1) / ranks, "reduce_scatter": (ranks - 1) / ranks,
+        "all_to_all": (ranks - 1) / ranks, "broadcast": 1.0, "send": 1.0,
+    }  # fmt: skip
     for kind, factor in factors.items():
         assert ring_sent(kind, 1e6, ranks) == pytest.approx(factor * 1e6)

@@ -22,7 +22,7 @@ from course_runs import (
 )
 from course_runs.reading import recorded
 from course_runs.ring_bytes import ring_sent
-from tests.tables import each_of
+from tests.tables import each_alone, each_of
 
 H100 = {
     "device": "NVIDIA H100 80GB HBM3",
@@ -93,29 +93,23 @@ def contradicted(content):
     return {gate.name for gate in evidence_checks.gates(content) if not gate.ok}
 
 
-@pytest.mark.parametrize(
+@each_alone(
     "content",
-    [
-        sweep(),
-        sweep(ranks=2, gpus=2),
-        sweep(
-            at={"all_reduce": 4.8e11}
-        ),  # 8 H100 with NVLS: more on the bus than one link carries, as the switch adds up
-        sweep(ranks=16, bus=4e10),  # two servers
-        sweep(
-            ranks=16, bus=4e10, at={"all_reduce": 4.35e11}, servers=[8, 8]
-        ),  # as eight 400 Gb/s adapters a server give
-        sweep(ranks=8, bus=4.6e10, servers=[1] * 8),  # one adapter each, nearly at its rate
-        sweep(ranks=8, servers=[8]),
-        sweep(ranks=4, bus=5e10, device="NVIDIA RTX 6000 Ada Generation", capability="8.9", device_memory=5 * 10**10),
-        sweep(
-            ranks=2,
-            bus=2.4e11,  # a pair of PCIe cards with an NVLink bridge
-            device="NVIDIA H100 PCIe",
-            multiprocessors=114,
-            gpus=2,
-        ),
-    ],
+    sweep(),
+    sweep(ranks=2, gpus=2),
+    sweep(at={"all_reduce": 4.8e11}),  # 8 H100 with NVLS: more on the bus than one link carries, as the switch adds up
+    sweep(ranks=16, bus=4e10),  # two servers
+    sweep(ranks=16, bus=4e10, at={"all_reduce": 4.35e11}, servers=[8, 8]),  # as eight 400 Gb/s adapters a server give
+    sweep(ranks=8, bus=4.6e10, servers=[1] * 8),  # one adapter each, nearly at its rate
+    sweep(ranks=8, servers=[8]),
+    sweep(ranks=4, bus=5e10, device="NVIDIA RTX 6000 Ada Generation", capability="8.9", device_memory=5 * 10**10),
+    sweep(
+        ranks=2,
+        bus=2.4e11,  # a pair of PCIe cards with an NVLink bridge
+        device="NVIDIA H100 PCIe",
+        multiprocessors=114,
+        gpus=2,
+    ),
     ids=[
         "8",
         "2",

@@ -14,7 +14,7 @@ from course_lib.messages import Trouble
 from course_runs import evidence, failure_drill, layouts, process_group, torchrun, train, verify, worker_start
 from course_runs.processes import descendants
 from tests.patience import patience
-from tests.tables import each_of
+from tests.tables import each_alone, each_of
 
 LIMIT = patience(300.0)  # s; ten times what one of these takes on an idle machine
 HERE = Path(__file__).parent
@@ -121,10 +121,8 @@ def test_a_trace_on_a_cpu_tells_gloo_from_arithmetic(seen):
     content, found = verify.verified(seen / "fsdp.json")
     trace = content["raw"]["intervals"]
     assert {gate.name: gate.ok for gate in found}["exposed communication follows from the trace"]
-    assert (
-        length(trace["compute"]) > 0
-        and 0 < content["measured"]["exposed_seconds"] <= length(trace["communication"]) + 1e-9
-    )
+    assert length(trace["compute"]) > 0
+    assert 0 < content["measured"]["exposed_seconds"] <= length(trace["communication"]) + 1e-9
     assert len(trace["communication"]) >= 5, "gathers and reduce-scatters of four blocks and the ends"
 
 
@@ -147,17 +145,15 @@ def test_collectives_are_measured_and_fit_a_line(seen):
     assert found[0].name == "repeated" and found[0].ok
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (("--backend", "nccl", "--device", "cpu"), "NCCL moves data between GPUs only"),
-        (("--layout", "tp=2"), "makes 2 ranks, and 1 is running"),
-        (("--size", "9t"), "no model size '9t'"),
-        (("--device", "tpu"), "choose auto, cpu or cuda"),
-        (("--size", "7b", "--batch", "64", "--seq-len", "16384"), "a rank has"),
-        (("--rates", str(evidence.SHIPPED / "cpu1/matmul.json")), "which holds no rates"),
-        (("--save-every", "1"), "Checkpoints need a folder"),
-    ],
+@each_alone(
+    "flags, words",
+    (("--backend", "nccl", "--device", "cpu"), "NCCL moves data between GPUs only"),
+    (("--layout", "tp=2"), "makes 2 ranks, and 1 is running"),
+    (("--size", "9t"), "no model size '9t'"),
+    (("--device", "tpu"), "choose auto, cpu or cuda"),
+    (("--size", "7b", "--batch", "64", "--seq-len", "16384"), "a rank has"),
+    (("--rates", str(evidence.SHIPPED / "cpu1/matmul.json")), "which holds no rates"),
+    (("--save-every", "1"), "Checkpoints need a folder"),
 )
 def test_what_cannot_run_is_refused_in_words_before_it_begins(flags, words, capsys):
     assert train.main(["--device", "cpu", "--steps", "1", *flags]) == 2

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from course_app import cli
 from course_lib.messages import Trouble
 from course_runs import evidence, retrying, torchrun, worker_start
-from tests.tables import each_of
+from tests.tables import each_alone, each_of
 
 HERE = Path(__file__).parent
 KILLED = ("Root Cause (first observed failure):", "  exitcode  : -9 (pid: 4711)", "  traceback : Signal 9 (SIGKILL)")
@@ -72,36 +72,32 @@ def test_a_lost_process_is_followed_by_another_try_up_to_the_same_step(tmp_path,
 
 @each_of(
     "end, why",
-    [
-        (LOST, "signal 9 (SIGKILL)"),
-        (ended(-9), "signal 9 (SIGKILL)"),
-        (ended(1, ["  exitcode  : -6 (pid: 1)"]), "signal 6 (SIGABRT)"),
-        (ended(1, ["  exitcode  : 1 (pid: 2)", *KILLED]), "signal 9"),
-        (ended(1, ["SignalException: Process 7 got signal: 15"]), "signal 15 (SIGTERM)"),
-        (ended(143), "told to stop by SIGTERM, and saved"),
-        (ended(1, SAVED), "told to stop by SIGTERM, and saved"),
-        (GOOD, ""),
-        (ended(1, ["RuntimeError: shapes", "  exitcode  : 1 (pid: 2)"]), ""),
-        (ended(2, ["train: --layout makes 3 ranks", "  Way out: --nproc 3"]), ""),
-        (ended(1, ["  Way out: --nproc 3", *KILLED]), ""),
-        (ended(-2), ""),
-        (ended(1, ["  exitcode  : -2 (pid: 1)", *KILLED]), ""),
-        (ended(130), ""),
-        (ended(-15, KILLED, timed_out=True), ""),
-    ],
+    (LOST, "signal 9 (SIGKILL)"),
+    (ended(-9), "signal 9 (SIGKILL)"),
+    (ended(1, ["  exitcode  : -6 (pid: 1)"]), "signal 6 (SIGABRT)"),
+    (ended(1, ["  exitcode  : 1 (pid: 2)", *KILLED]), "signal 9"),
+    (ended(1, ["SignalException: Process 7 got signal: 15"]), "signal 15 (SIGTERM)"),
+    (ended(143), "told to stop by SIGTERM, and saved"),
+    (ended(1, SAVED), "told to stop by SIGTERM, and saved"),
+    (GOOD, ""),
+    (ended(1, ["RuntimeError: shapes", "  exitcode  : 1 (pid: 2)"]), ""),
+    (ended(2, ["train: --layout makes 3 ranks", "  Way out: --nproc 3"]), ""),
+    (ended(1, ["  Way out: --nproc 3", *KILLED]), ""),
+    (ended(-2), ""),
+    (ended(1, ["  exitcode  : -2 (pid: 1)", *KILLED]), ""),
+    (ended(130), ""),
+    (ended(-15, KILLED, timed_out=True), ""),
 )
 def test_only_what_another_try_can_mend_is_a_cause(end, why):
     assert (why in retrying.cause(end)) if why else retrying.cause(end) == ""
 
 
-@pytest.mark.parametrize(
-    ("end", "code"),
-    [
-        (ended(1, ["RuntimeError: out of memory", "  exitcode  : 1 (pid: 2)"]), 1),
-        (ended(1, ["  Way out: --nproc 3"]), 2),
-        (ended(-15, timed_out=True), worker_start.STOPPED),
-        (GOOD, 0),
-    ],
+@each_alone(
+    "end, code",
+    (ended(1, ["RuntimeError: out of memory", "  exitcode  : 1 (pid: 2)"]), 1),
+    (ended(1, ["  Way out: --nproc 3"]), 2),
+    (ended(-15, timed_out=True), worker_start.STOPPED),
+    (GOOD, 0),
     ids=["error", "refusal", "limit", "well"],
 )
 def test_other_ends_are_final(end, code, tmp_path):

@@ -19,32 +19,31 @@ from course_lib.model import text
 from course_runs import evidence, serve, serve_load, serve_model, verify
 from course_runs.serving import load
 from course_runs.serving.engine import Iteration, Limits
+from tests.tables import each_alone
 
 LIMIT = 120  # s; twenty times what a run here takes on an idle machine
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("--load -3", "--load has -3 requests per second"),
-        ("--load 5,0", "--load has 0 requests"),
-        ("--load nan", "--load has nan"),
-        ("--load inf", "--load has inf"),
-        ("--load fast", "--load is 'fast'"),
-        ("--requests 0", "requests is 0"),
-        ("--prompt 9-3", "prompt is 9 to 3 tokens"),
-        ("--prompt many", "--prompt is 'many'"),
-        ("--output 0-3", "output is 0"),
-        ("--disconnect 30", "disconnect is 30.0"),
-        ("--pages 0", "pages is 0"),
-        ("--budget 4", "budget is 4 tokens an iteration, less than max_batch=16"),
-        ("--port 99999", "--port is 99999"),
-        ("--every 0", "--every is 0 s"),
-        ("--device tpu", "no device 'tpu'"),
-        ("--load 1 --prompt 300", "longest request has 380 tokens"),
-        ("--load 1 --pages 4", "all pages together hold 64"),
-    ],
+@each_alone(
+    "words, says",
+    ("--load -3", "--load has -3 requests per second"),
+    ("--load 5,0", "--load has 0 requests"),
+    ("--load nan", "--load has nan"),
+    ("--load inf", "--load has inf"),
+    ("--load fast", "--load is 'fast'"),
+    ("--requests 0", "requests is 0"),
+    ("--prompt 9-3", "prompt is 9 to 3 tokens"),
+    ("--prompt many", "--prompt is 'many'"),
+    ("--output 0-3", "output is 0"),
+    ("--disconnect 30", "disconnect is 30.0"),
+    ("--pages 0", "pages is 0"),
+    ("--budget 4", "budget is 4 tokens an iteration, less than max_batch=16"),
+    ("--port 99999", "--port is 99999"),
+    ("--every 0", "--every is 0 s"),
+    ("--device tpu", "no device 'tpu'"),
+    ("--load 1 --prompt 300", "longest request has 380 tokens"),
+    ("--load 1 --pages 4", "all pages together hold 64"),
 )
 def test_words_that_cannot_be_are_refused_before_anything_starts(words, says, capsys):
     assert serve.main(words.split()) == 2
@@ -80,18 +79,9 @@ def loaded(tmp_path_factory):
     """One small run with load: what it said, its evidence and the gates of that."""
     folder = tmp_path_factory.mktemp("serve")
     flags = {
-        "model": "1m",
-        "load": "15,40",
-        "requests": 10,
-        "output": "4-8",
-        "prompt": "8-24",
-        "shared": 16,
-        "max-batch": 2,
-        "budget": 32,
-        "disconnect": 0.2,
-        "every": 1,
-        "name": "run",
-    }
+        "model": "1m", "load": "15,40", "requests": 10, "output": "4-8", "prompt": "8-24", "shared": 16, "max-batch": 2,
+        "budget": 32, "disconnect": 0.2, "every": 1, "name": "run",
+    }  # fmt: skip
     words = [word for flag, value in flags.items() for word in (f"--{flag}", str(value))]
     with contextlib.redirect_stdout(io.StringIO()) as said:
         code = serve.main([*words, "--verify", "--out", str(folder)])
@@ -116,10 +106,8 @@ def test_a_run_predicts_each_rate_before_it_measures_it_and_prints_both(loaded):
 def test_the_evidence_of_a_run_is_whole_and_follows_from_raw_times(loaded):
     _, content, gates = loaded
     assert gates and all(gate.ok for gate in gates), gates
-    assert (
-        content["measured"]["clean"]
-        and sum(content["measured"]["outcomes"].values()) == content["measured"]["received"]
-    )
+    assert content["measured"]["clean"]
+    assert sum(content["measured"]["outcomes"].values()) == content["measured"]["received"]
     assert len(content["raw"]["rows"]) == len(content["predicted"]["rows"]) == 2
     raw = content["raw"]["rows"][0]["requests"]
     raw[3]["times"] = [1 + time for time in raw[3]["times"]] or [1.0, 2.0]

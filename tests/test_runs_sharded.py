@@ -46,11 +46,8 @@ def test_sharded_steps_are_told_only_if_every_byte_is_as_predicted():
 
 def test_recorded_runs_stand_in_where_no_process_can_be_started():
     on, off = sharded.kept()
-    assert (
-        on["gathers in a step"] > off["gathers in a step"]
-        and on["gradients sent"] == off["gradients sent"]
-        and on["first loss"] == off["first loss"]
-    )
+    assert on["gathers in a step"] > off["gathers in a step"] and on["gradients sent"] == off["gradients sent"]
+    assert on["first loss"] == off["first loss"]
 
 
 @each_of("everywhere", [False, True])

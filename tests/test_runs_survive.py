@@ -26,33 +26,20 @@ def a_launch(number, ranks, first, last, when):
         # fmt: skip
         records.append(
             {
-                "what": "start",
-                "launch": number,
-                "rank": rank,
-                "when": when,
-                "step": first,
-                "ranks": ranks,
-                "pid": 10 * number + rank,
-                "agent": 1,
+                "what": "start", "launch": number, "rank": rank, "when": when, "step": first, "ranks": ranks,
+                "pid": 10 * number + rank, "agent": 1,
             }
-        )
+        )  # fmt: skip
     for step in range(first, last + 1):
         for rank in range(ranks):
             mine = ORDER.share(position, rank, ranks)
             # fmt: skip
             records.append(
                 {
-                    "what": "step",
-                    "launch": number,
-                    "rank": rank,
-                    "when": when + step,
-                    "step": step,
-                    "ranks": ranks,
-                    "samples": mine,
-                    "loss": 1 / (step + 1),
-                    "checksum": 1,
+                    "what": "step", "launch": number, "rank": rank, "when": when + step, "step": step, "ranks": ranks,
+                    "samples": mine, "loss": 1 / (step + 1), "checksum": 1,
                 }
-            )
+            )  # fmt: skip
         position = ORDER.step(position)[1]
     return records
 
@@ -96,12 +83,10 @@ def lost(rank, error):
 
 @each_of(
     "kind, said",
-    [
-        ("killed", [lost(0, "Read error: Connection reset by peer"), lost(2, "Connection closed by peer [127.0.0.1]")]),
-        ("hung", [lost(0, "Timed out waiting 10000ms for recv"), lost(2, "Timed out waiting 10000ms for send")]),
-        ("slow", [{"what": "straggler", "launch": 0, "rank": 0, "when": 50, "step": 4, "odd": [1], "ratio": 9.0}]),
-        ("flipped", [{"what": "corrupt", "launch": 0, "rank": 0, "when": 50, "step": 4, "odd": [1], "decided": True}]),
-    ],
+    ("killed", [lost(0, "Read error: Connection reset by peer"), lost(2, "Connection closed by peer [127.0.0.1]")]),
+    ("hung", [lost(0, "Timed out waiting 10000ms for recv"), lost(2, "Timed out waiting 10000ms for send")]),
+    ("slow", [{"what": "straggler", "launch": 0, "rank": 0, "when": 50, "step": 4, "odd": [1], "ratio": 9.0}]),
+    ("flipped", [{"what": "corrupt", "launch": 0, "rank": 0, "when": 50, "step": 4, "odd": [1], "decided": True}]),
 )
 def test_each_harm_is_told_by_what_the_others_say(kind, said):
     harm = {"what": "harm", "launch": 0, "rank": 1, "when": 49, "kind": kind, "step": 5}
@@ -118,12 +103,10 @@ def test_harm_that_nobody_noticed_is_not_right():
 
 @each_of(
     "words, problem",
-    [
-        (["--nproc", "0"], "cannot shrink to none"),
-        (["--harm", "burned"], "no harm 'burned'"),
-        (["--nproc", "1"], "nobody to compare"),
-        (["--steps", "10"], "--steps is 10"),
-    ],
+    (["--nproc", "0"], "cannot shrink to none"),
+    (["--harm", "burned"], "no harm 'burned'"),
+    (["--nproc", "1"], "nobody to compare"),
+    (["--steps", "10"], "--steps is 10"),
 )
 def test_what_makes_no_sense_is_refused_before_anything_starts(words, problem):
     with pytest.raises(Trouble, match=problem):

@@ -46,7 +46,8 @@ def test_what_an_answer_leaves_unwritten_is_no_number(ranks):
     def unwritten(*comm: object) -> list[bool]:
         return torch.empty(2).isnan().tolist()
 
-    outcome = InProcess(unwritten).run(replace(exercises.card("ring-shift"), hides=()), Case(name="two", ranks=ranks))
+    card = replace(exercises.card("ring-shift"), hides=(), probe=exercises.call)
+    outcome = InProcess(unwritten).run(card, Case(name="two", ranks=ranks))
     assert outcome.value == ([[True, True]] * ranks if ranks else [True, True])
 
 

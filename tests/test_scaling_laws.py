@@ -23,14 +23,12 @@ def test_a_power_law_is_found_again(floor, scale, exponent):
 
 @each_of(
     "x, losses, message",
-    [
-        ([1, 2], [3, 2], "at 3 different x"),
-        ([1, 1, 1], [3, 2, 1], "at 3 different x"),
-        ([1, 2, 3], [3, 2], "got 3 and 2"),
-        ([1, 2, -3], [3, 2, 1], "x is"),
-        ([1, 2, 3], [3, 2, float("nan")], "losses is"),
-        ([1, 2, 4], [1, 2, 3], "do not fall"),
-    ],
+    ([1, 2], [3, 2], "at 3 different x"),
+    ([1, 1, 1], [3, 2, 1], "at 3 different x"),
+    ([1, 2, 3], [3, 2], "got 3 and 2"),
+    ([1, 2, -3], [3, 2, 1], "x is"),
+    ([1, 2, 3], [3, 2, float("nan")], "losses is"),
+    ([1, 2, 4], [1, 2, 3], "do not fall"),
 )
 def test_what_is_no_falling_curve_is_refused(x, losses, message):
     with pytest.raises(ValueError, match=message):

@@ -89,16 +89,9 @@ def test_1f1b_holds_no_more_than_the_ranks_from_it_to_the_end(ranks, microbatche
 
 
 NAMES = {
-    "naive": naive,
-    "GPipe": gpipe,
-    "1F1B": one_f_one_b,
-    "interleaved 1F1B": interleaved,
-    "ZB-H1": zb_h1,
-    "ZB-H2": zb_h2,
-    "ZB-V": zb_v,
-    "DualPipe": dualpipe,
-    "DualPipeV": dualpipe_v,
-}
+    "naive": naive, "GPipe": gpipe, "1F1B": one_f_one_b, "interleaved 1F1B": interleaved, "ZB-H1": zb_h1,
+    "ZB-H2": zb_h2, "ZB-V": zb_v, "DualPipe": dualpipe, "DualPipeV": dualpipe_v,
+}  # fmt: skip
 
 
 @each_of("name", NAMES)
@@ -136,20 +129,18 @@ def test_each_stage_has_its_own_last_backward():
 
 @each_of(
     "ask, way",
-    [
-        (lambda: interleaved(8, 20), "16 or 24 would fit"),
-        (lambda: interleaved(8, 5), "; 8 would fit"),
-        (lambda: zb_h1(4, 6, 2), "4 or 8 would fit"),
-        (lambda: dualpipe(5, 20), "4 or 6 stages would fit"),
-        (lambda: dualpipe(4, 6), "8 would fit"),
-        (lambda: dualpipe(4, 11), "12 would fit"),
-        (lambda: dualpipe_v(4, 7), "8 would fit"),
-        (lambda: cut_evenly(24, 4, 4), "chunks of 1, 2, 3, 6 would fit"),
-        (lambda: cut([1.0] * 3, 4), "3 stages would fit"),
-        (lambda: cut_evenly(9, 4, 3), "4 stages with 2 chunks each would fit"),
-        (lambda: one_f_one_b(0, 4), "stages is 0"),
-        (lambda: gpipe(4, 2.5), "microbatches is 2.5"),
-    ],
+    (lambda: interleaved(8, 20), "16 or 24 would fit"),
+    (lambda: interleaved(8, 5), "; 8 would fit"),
+    (lambda: zb_h1(4, 6, 2), "4 or 8 would fit"),
+    (lambda: dualpipe(5, 20), "4 or 6 stages would fit"),
+    (lambda: dualpipe(4, 6), "8 would fit"),
+    (lambda: dualpipe(4, 11), "12 would fit"),
+    (lambda: dualpipe_v(4, 7), "8 would fit"),
+    (lambda: cut_evenly(24, 4, 4), "chunks of 1, 2, 3, 6 would fit"),
+    (lambda: cut([1.0] * 3, 4), "3 stages would fit"),
+    (lambda: cut_evenly(9, 4, 3), "4 stages with 2 chunks each would fit"),
+    (lambda: one_f_one_b(0, 4), "stages is 0"),
+    (lambda: gpipe(4, 2.5), "microbatches is 2.5"),
 )
 def test_a_size_that_does_not_fit_is_answered_with_one_that_does(ask, way):
     with pytest.raises(ValueError, match=way):
@@ -280,14 +271,12 @@ def test_a_limit_of_activations_marks_the_forward_that_passes_it():
 
 @each_of(
     "schedule, least",
-    [
-        (naive(4, 3), 0),
-        (gpipe(4, 8), 0),
-        (one_f_one_b(1, 4), 0),
-        (one_f_one_b(4, 8), 1),
-        (zb_h2(4, 8), 1),
-        (dualpipe(4, 8), 2),
-    ],
+    (naive(4, 3), 0),
+    (gpipe(4, 8), 0),
+    (one_f_one_b(1, 4), 0),
+    (one_f_one_b(4, 8), 1),
+    (zb_h2(4, 8), 1),
+    (dualpipe(4, 8), 2),
 )
 def test_some_orders_only_work_with_buffered_sends(schedule, least):
     assert least_buffering(schedule) == least and not faults(schedule, buffering=least)

@@ -305,11 +305,9 @@ def test_a_sampled_reply_does_not_depend_on_the_batch():
 
 @each_of(
     "changes, says",
-    [
-        ({"pages": 0}, "pages is 0"),
-        ({"queue": -1}, "queue is -1"),
-        ({"budget": 3}, "budget is 3 tokens an iteration, less than"),
-    ],
+    ({"pages": 0}, "pages is 0"),
+    ({"queue": -1}, "queue is -1"),
+    ({"budget": 3}, "budget is 3 tokens an iteration, less than"),
 )
 def test_limits_that_cannot_work_are_refused(changes, says):
     with pytest.raises(ValueError, match=says):

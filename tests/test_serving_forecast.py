@@ -96,9 +96,8 @@ def test_a_plan_has_its_rate_lengths_prefixes_and_disconnects():
     plan = load.plan(50.0, 2000, 7, prompt=(3, 9), output=(2, 6), groups=3, shared=20, disconnect=0.25)
     assert plan == load.plan(50.0, 2000, 7, prompt=(3, 9), output=(2, 6), groups=3, shared=20, disconnect=0.25)
     assert plan[-1].arrival == pytest.approx(40, rel=0.1)
-    assert {len(each.prompt) for each in plan} == set(range(23, 30)) and {each.max_tokens for each in plan} == set(
-        range(2, 7)
-    )
+    assert {len(each.prompt) for each in plan} == set(range(23, 30))
+    assert {each.max_tokens for each in plan} == set(range(2, 7))
     assert len({each.prompt[:20] for each in plan}) == 3
     cut = [each for each in plan if each.cut is not None]
     assert len(cut) / 2000 == pytest.approx(0.25, abs=0.05) and all(0 <= each.cut < each.max_tokens for each in cut)
@@ -107,15 +106,13 @@ def test_a_plan_has_its_rate_lengths_prefixes_and_disconnects():
 
 @each_of(
     "changes, says",
-    [
-        ({"rate": -1.0}, "rate is -1.0 requests/s; it must be a number of requests/s, more than 0"),
-        ({"rate": 0.0}, "rate is 0.0"),
-        ({"count": 0}, "requests is 0"),
-        ({"disconnect": 1.5}, "disconnect is 1.5"),
-        ({"prompt": (9, 3)}, "prompt is 9 to 3 tokens; the first number is the smaller one"),
-        ({"output": (0, 3)}, "output is 0"),
-        ({"groups": -1}, "groups is -1"),
-    ],
+    ({"rate": -1.0}, "rate is -1.0 requests/s; it must be a number of requests/s, more than 0"),
+    ({"rate": 0.0}, "rate is 0.0"),
+    ({"count": 0}, "requests is 0"),
+    ({"disconnect": 1.5}, "disconnect is 1.5"),
+    ({"prompt": (9, 3)}, "prompt is 9 to 3 tokens; the first number is the smaller one"),
+    ({"output": (0, 3)}, "output is 0"),
+    ({"groups": -1}, "groups is -1"),
 )
 def test_a_plan_that_cannot_be_is_refused(changes, says):
     with pytest.raises(ValueError, match=says):

@@ -100,14 +100,12 @@ def test_a_cache_costs_two_numbers_per_layer_key_value_head_and_head_dimension()
 
 @each_of(
     "chunks, says",
-    [
-        ([], "chunks is empty"),
-        ([Chunk([], 0, [0])], "no tokens"),
-        ([Chunk([1] * 5, 0, [0])], "need 2 pages of 4, and the table has 1"),
-        ([Chunk([1], 0, [6])], "Page 6 is not in the pool"),
-        ([Chunk([1], 48, list(range(6)) * 3)], "positions 0 to 47"),
-        ([Chunk([1], 0, [2]), Chunk([1], 0, [2])], "write the same slot"),
-    ],
+    ([], "chunks is empty"),
+    ([Chunk([], 0, [0])], "no tokens"),
+    ([Chunk([1] * 5, 0, [0])], "need 2 pages of 4, and the table has 1"),
+    ([Chunk([1], 0, [6])], "Page 6 is not in the pool"),
+    ([Chunk([1], 48, list(range(6)) * 3)], "positions 0 to 47"),
+    ([Chunk([1], 0, [2]), Chunk([1], 0, [2])], "write the same slot"),
 )
 def test_a_chunk_that_does_not_fit_is_refused_before_anything_is_written(chunks, says):
     model = model_of("GQA")

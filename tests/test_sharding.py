@@ -101,6 +101,7 @@ def all_of_them(comm):
     )
 
 
+@pytest.mark.slower
 def test_on_two_processes_ours_and_torchs_fully_shard_equal_one_process():
     for results in zip(*launch(all_of_them, 2, timeout=patience(120)).results, strict=True):
         steps = len(results[0][0])
@@ -269,16 +270,14 @@ def unused_zero(comm):
 
 @each_of(
     "program, words",
-    [
-        (shared_parameter, "A parameter is in two units, embedding and head.*leave both modules to the root"),
-        (foreign, "a Linear that is not inside the module"),
-        (unused, r"a unit with not.weight, not.bias got no gradient"),
-        (unused_zero, r"no gradient for not.weight, not.bias \(2 parameters\)"),
-        (lambda comm: two_levels(comm, 3), r"shard_ranks=3 does not divide 4 ranks; choose from \[1, 2, 4\]"),
-        (lambda comm: Zero(comm, nn.Linear(2, 2), stage=3), "for stage 3 use FullySharded"),
-        (lambda comm: Zero(comm, nn.Linear(2, 2).requires_grad_(False)), "no parameter is trained"),
-        (lambda comm: FullySharded(comm, nn.Linear(2, 2), prefetch=-1), "prefetch=-1"),
-    ],
+    (shared_parameter, "A parameter is in two units, embedding and head.*leave both modules to the root"),
+    (foreign, "a Linear that is not inside the module"),
+    (unused, r"a unit with not.weight, not.bias got no gradient"),
+    (unused_zero, r"no gradient for not.weight, not.bias \(2 parameters\)"),
+    (lambda comm: two_levels(comm, 3), r"shard_ranks=3 does not divide 4 ranks; choose from \[1, 2, 4\]"),
+    (lambda comm: Zero(comm, nn.Linear(2, 2), stage=3), "for stage 3 use FullySharded"),
+    (lambda comm: Zero(comm, nn.Linear(2, 2).requires_grad_(False)), "no parameter is trained"),
+    (lambda comm: FullySharded(comm, nn.Linear(2, 2), prefetch=-1), "prefetch=-1"),
 )
 def test_a_mistake_is_said_where_it_is_made(program, words):
     with pytest.raises(RankError, match=words):

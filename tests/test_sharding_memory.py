@@ -19,7 +19,6 @@ from course_lib.parallel.sharding import (
     Row,
     Zero,
     bytes_per_param_sent,
-    fsdp,
     gathered_peak,
     hybrid_bytes,
     step_bytes,
@@ -97,9 +96,8 @@ def test_at_the_peak_a_rank_holds_its_parts_the_units_at_work_and_one_units_grad
         state = sum(roles[role] for role in ROLES)
         unit = max(rows) * 2
         gathered = gathered_peak(rows, ranks, 2, prefetch)
-        here = (
-            state + at["gradients"] - roles["gradients"] + at["saved for backward"]
-        )  # not all gradients are there yet
+        # not all gradients are there yet
+        here = state + at["gradients"] - roles["gradients"] + at["saved for backward"]
         extra = peak - here - gathered
         assert extra == pytest.approx(2 * unit, rel=0.1), (
             "the unit's gradients, and the buffer in which they are reduced"
@@ -297,20 +295,6 @@ def test_owners_hold_a_fair_share_of_the_optimizers_state():
     sizes = [each.numel() for each in model_of().parameters() if each.requires_grad]
     for held, _ in simulate(program, 3, account=True).results:
         assert held <= 8 * (sum(sizes) / 3 + max(sizes)) + 8 * len(sizes)
-
-
-def test_an_older_torch_that_does_not_tell_the_outer_hooks_is_right_too(monkeypatch):
-    """Its hooks are those of the account, which goes on seeing activations."""
-
-    def program(comm):
-        return run_steps(comm, 3, "F")[2]["saved for backward"], assert_parity(
-            train(comm, "fully", 2, torch.float64), 2, torch.float64
-        )
-
-    now = simulate(program, 2, account=True).results[0][0]
-    monkeypatch.setattr(fsdp, "_ask_torch", None)
-    before = simulate(program, 2, account=True).results[0][0]
-    assert now == before > 0
 
 
 def test_arithmetic_loads_no_torch():

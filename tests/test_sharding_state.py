@@ -116,6 +116,7 @@ def peer_loads(comm, folder):
     return ours, {name: each.full_tensor().detach() for name, each in model.named_parameters()}
 
 
+@pytest.mark.slower
 def test_what_two_processes_save_three_read_as_torchs_own_checkpoint_does(tmp_path):
     saved = launch(peer_saves, 2, (tmp_path,), timeout=patience(120)).results[0]
     for ours, theirs in launch(peer_loads, 3, (tmp_path,), timeout=patience(120)).results:

@@ -38,9 +38,8 @@ def test_a_model_is_cut_as_its_stage_says(stage, kind):
 
 def test_a_replica_is_no_cut_at_all():
     found, _, whole = simulate(kind_of, 2, args=(0,)).results[0]
-    assert found is sharding.equivalence.DataParallel and whole == sum(
-        each.numel() for each in build(sharding.equivalence.SMALL).parameters()
-    )
+    assert found is sharding.equivalence.DataParallel
+    assert whole == sum(each.numel() for each in build(sharding.equivalence.SMALL).parameters())
 
 
 @each_of("stage", [0, 3])

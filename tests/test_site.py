@@ -30,7 +30,7 @@ from course_lib.folders import ROOT
 from course_lib.messages import Trouble
 from tests.conftest import cell, notebook
 from tests.patience import patience
-from tests.tables import each_of
+from tests.tables import each_alone, each_of
 
 LIMIT = 1_500_000  # bytes of a page and of all that it loads, before frames
 PICTURE = (
@@ -57,13 +57,11 @@ def test_every_formula_of_the_course_becomes_mathml_without_a_leftover_command()
 
 @each_of(
     "formula, shown",
-    [
-        (r"\mathcal L", "<mi>ℒ</mi>"),
-        (r"\mathcal G", "<mi>𝒢</mi>"),
-        (r"\mathbb E", "<mi>𝔼</mi>"),
-        (r"\lVert g\rVert", 'stretchy="false"'),
-        ("a/b", '<mo lspace="0" rspace="0">/</mo>'),
-    ],
+    (r"\mathcal L", "<mi>ℒ</mi>"),
+    (r"\mathcal G", "<mi>𝒢</mi>"),
+    (r"\mathbb E", "<mi>𝔼</mi>"),
+    (r"\lVert g\rVert", 'stretchy="false"'),
+    ("a/b", '<mo lspace="0" rspace="0">/</mo>'),
 )
 def test_letters_and_bars_that_browsers_know_in_one_form_only(formula, shown):
     assert shown in mathml(formula)
@@ -120,9 +118,8 @@ def test_a_control_without_effect_adds_no_picture_and_is_named():
     )
     drawn = frames.frames(one)
     assert len(drawn["keys"]) == 6 and len(drawn["pictures"]) == 4
-    assert (
-        drawn["pictures"][drawn["keys"]["0,2"]]["off"] == [1] and "off" not in drawn["pictures"][drawn["keys"]["1,2"]]
-    )
+    assert drawn["pictures"][drawn["keys"]["0,2"]]["off"] == [1]
+    assert "off" not in drawn["pictures"][drawn["keys"]["1,2"]]
 
 
 def test_bits_are_dials_of_their_own_and_a_picture_keeps_its_size_and_words():
@@ -415,13 +412,11 @@ def test_glossary_and_sources_are_whole(small_site):
     assert {one.url for one in facts.references().values() if one.url} <= listed
 
 
-@pytest.mark.parametrize(
-    ("said", "written"),
-    [
-        ("`x` of a_b, *all* of **them**", r"``x`` of a\_b, *all* of **them**"),
-        ("``two`` |ranks| 2 * 3", r"``two`` \|ranks\| 2 \* 3"),
-        ("Alias for field number 3", ""),
-    ],
+@each_alone(
+    "said, written",
+    ("`x` of a_b, *all* of **them**", r"``x`` of a\_b, *all* of **them**"),
+    ("``two`` |ranks| 2 * 3", r"``two`` \|ranks\| 2 \* 3"),
+    ("Alias for field number 3", ""),
 )
 def test_a_docstring_becomes_restructured_text(said, written):
     lines = [said]
@@ -464,9 +459,8 @@ def test_workflows_run_what_is_there_with_pinned_actions_and_few_rights():
     for path in (ROOT / ".github" / "workflows").glob("*.yml"):
         text = path.read_text(encoding="utf-8")
         flow = yaml.safe_load(text)
-        assert flow["permissions"] == {"contents": "read"} and all(
-            "timeout-minutes" in job for job in flow["jobs"].values()
-        )
+        assert flow["permissions"] == {"contents": "read"}
+        assert all("timeout-minutes" in job for job in flow["jobs"].values())
         for step in (step for job in flow["jobs"].values() for step in job["steps"]):
             command = step.get("run", "./course").split()[0]
             known = command in ("python", "mv", "docker", "echo") or os.access(ROOT / command, os.X_OK)

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from course_app.site import build
 from tests.patience import patience
@@ -76,7 +75,7 @@ def address(site: Path) -> Iterator[str]:
 class Visit:
     """One page open on one screen in one color scheme; what it asked of other hosts, and what went wrong."""
 
-    def __init__(self, browser: Any, address: str, screen: str = "desktop", scheme: str = "light") -> None:
+    def __init__(self, browser: Browser, address: str, screen: str = "desktop", scheme: str = "light") -> None:
         self.address, self.elsewhere, self.errors = address, [], []
         self.context = browser.new_context(viewport=SCREENS[screen], color_scheme=scheme, reduced_motion="reduce")
         self.context.route("**/*", self._refuse_other_hosts)
@@ -84,7 +83,7 @@ class Visit:
         self.page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
-    def _refuse_other_hosts(self, route: Any) -> None:
+    def _refuse_other_hosts(self, route: Route) -> None:
         asked = route.request.url
         if asked.startswith(("blob:", "data:")) or asked.startswith(self.address):
             route.continue_()
@@ -92,7 +91,7 @@ class Visit:
             self.elsewhere.append(asked)
             route.abort()
 
-    def open(self, name: str) -> Any:
+    def open(self, name: str) -> Page:
         self.page.goto(f"{self.address}/{name}.html")
         return self.page
 
@@ -107,7 +106,7 @@ def chapters(site: Path) -> list[str]:
     return sorted(path.stem for path in site.glob("[0-9][0-9]_*.html"))
 
 
-def shoot(page: Any, name: str) -> None:
+def shoot(page: Page, name: str) -> None:
     if folder := os.environ.get("COURSE_SHOTS"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         page.screenshot(path=f"{folder}/site-{name}.png")
@@ -181,11 +180,11 @@ def test_every_widget_moves_by_keyboard_and_shows_another_picture(site, address,
     assert still == [] and moved >= 2 * len(CHAPTERS)
 
 
-def looks(widget: Any) -> str:
+def looks(widget: Locator) -> str:
     return widget.locator(".course-picture").evaluate("one => one.querySelector(':scope > img')?.alt + one.innerHTML")
 
 
-def press(page: Any, dial: Any) -> None:
+def press(page: Page, dial: Locator) -> None:
     kind = dial.get_attribute("data-kind")
     if kind in ("bit", "toggle"):
         page.keyboard.press("Space")
@@ -195,7 +194,7 @@ def press(page: Any, dial: Any) -> None:
         page.keyboard.press("ArrowLeft" if dial.input_value() == dial.get_attribute("max") else "ArrowRight")
 
 
-def wait_for_change(page: Any, widget: Any, before: str) -> bool:
+def wait_for_change(page: Page, widget: Locator, before: str) -> bool:
     until = time.monotonic() + patience(2)
     while (same := looks(widget) == before) and time.monotonic() < until:
         page.wait_for_timeout(50)

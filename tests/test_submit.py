@@ -11,6 +11,7 @@ from course_app.learner import handing_in, work
 from course_app.learner.handing_in import hand_in
 from course_lib.messages import Trouble
 from tests.class_kit import at
+from tests.tables import each_alone
 
 
 @pytest.fixture
@@ -68,13 +69,11 @@ def test_the_command_lists_what_is_open_and_a_notebook_may_lie_anywhere(mine, tm
     assert json.loads(capsys.readouterr().out)["unanswered"] == ["answer-f"]
 
 
-@pytest.mark.parametrize(
-    ("target", "name", "words"),
-    [
-        ("07", "", "no chapter '07'"),
-        ("nowhere.ipynb", "", "There is no nowhere.ipynb"),
-        ("01", "../x.zip", "cannot be a file's name"),
-    ],
+@each_alone(
+    "target, name, words",
+    ("07", "", "no chapter '07'"),
+    ("nowhere.ipynb", "", "There is no nowhere.ipynb"),
+    ("01", "../x.zip", "cannot be a file's name"),
 )
 def test_what_cannot_be_handed_in_is_told(mine, target, name, words):
     with pytest.raises(Trouble, match=words):

@@ -234,15 +234,13 @@ def test_unequal_widths_on_the_way_out_are_told():
 
 @each_of(
     "program, words",
-    [
-        (lambda comm: gather_in(split(torch.ones(1, 5, 2), comm), comm), "5 rows along dimension 1"),
-        (lambda comm: ColumnParallelLinear.of(comm, nn.Linear(4, 1)), "1 outputs cannot be shared"),
-        (lambda comm: RowParallelLinear.of(comm, nn.Linear(1, 4)), "1 inputs cannot be shared"),
-        (lambda comm: VocabParallelEmbedding(comm, torch.ones(3, 2), 8), "holds 3 of 8 tokens"),
-        (lambda comm: VocabParallelEmbedding.of(comm, nn.Embedding(8, 2))(torch.tensor([[8]])), "token 8 is not in"),
-        (lambda comm: cross_entropy(comm, torch.ones(1, 1, 4), torch.tensor([[-1]]), 8), "target -1 is not in"),
-        (lambda comm: cross_entropy(comm, torch.ones(1, 1, 8), torch.tensor([[1]]), 8), "holds 8 of 8 tokens"),
-    ],
+    (lambda comm: gather_in(split(torch.ones(1, 5, 2), comm), comm), "5 rows along dimension 1"),
+    (lambda comm: ColumnParallelLinear.of(comm, nn.Linear(4, 1)), "1 outputs cannot be shared"),
+    (lambda comm: RowParallelLinear.of(comm, nn.Linear(1, 4)), "1 inputs cannot be shared"),
+    (lambda comm: VocabParallelEmbedding(comm, torch.ones(3, 2), 8), "holds 3 of 8 tokens"),
+    (lambda comm: VocabParallelEmbedding.of(comm, nn.Embedding(8, 2))(torch.tensor([[8]])), "token 8 is not in"),
+    (lambda comm: cross_entropy(comm, torch.ones(1, 1, 4), torch.tensor([[-1]]), 8), "target -1 is not in"),
+    (lambda comm: cross_entropy(comm, torch.ones(1, 1, 8), torch.tensor([[1]]), 8), "holds 8 of 8 tokens"),
 )
 def test_what_cannot_be_shared_out_is_refused_in_words(program, words):
     with pytest.raises(RankError, match=words):

@@ -169,6 +169,7 @@ def both(comm, config, steps):
     )
 
 
+@pytest.mark.slower
 def test_on_two_processes_ours_torchs_own_and_one_rank_agree():
     config = SHAPES["grouped queries"]
     want = alone(config, 10)
@@ -177,6 +178,7 @@ def test_on_two_processes_ours_torchs_own_and_one_rank_agree():
             compare(got, want, 10)
 
 
+@pytest.mark.slower
 def test_a_grid_of_four_processes_trains_as_one_rank_does():
     config = Config(layers=1, kv_heads=1)
     want = curve_alone(config, torch.float64)[:10]

@@ -77,13 +77,11 @@ def test_only_what_meets_a_part_of_the_tokens_has_partial_gradients():
 
 @each_of(
     "config, ranks, word",
-    [
-        (Config(hidden=28, heads=7, positions="learned"), 2, "heads=7"),
-        (Config(ffn=90), 4, "ffn=90"),
-        (Config(heads=12, kv_heads=6, hidden=48, ffn=48), 4, "kv_heads=6"),
-        (Config(vocab=3), 4, "vocab=3"),
-        (Config(), 0, "ranks is 0"),
-    ],
+    (Config(hidden=28, heads=7, positions="learned"), 2, "heads=7"),
+    (Config(ffn=90), 4, "ffn=90"),
+    (Config(heads=12, kv_heads=6, hidden=48, ffn=48), 4, "kv_heads=6"),
+    (Config(vocab=3), 4, "vocab=3"),
+    (Config(), 0, "ranks is 0"),
 )
 def test_what_does_not_divide_is_refused_with_what_fits(config, ranks, word):
     with pytest.raises(ValueError, match=word):
@@ -103,9 +101,8 @@ def test_a_layer_sends_what_the_papers_say(tp):
     tokens, hidden = 4096, 8192  # Narayanan et al. (2021), section 3.2: 8·b·s·h·(t-1)/t elements
     plain = 8 * tokens * hidden * (tp - 1) / tp * 2
     assert tp_bytes_per_layer(tokens, hidden, tp) == plain
-    assert (
-        tp_bytes_per_layer(tokens, hidden, tp, sequence_parallel=True, regather=False) == plain
-    )  # Korthikanti et al. (2022)
+    # Korthikanti et al. (2022)
+    assert tp_bytes_per_layer(tokens, hidden, tp, sequence_parallel=True, regather=False) == plain
     assert tp_bytes_per_layer(tokens, hidden, tp, sequence_parallel=True) == plain * 10 / 8
     assert tp_bytes_per_layer(tokens, hidden, tp, recompute="full") == plain * 6 / 4
 
@@ -118,12 +115,10 @@ def test_the_time_of_a_layer_is_that_of_its_bytes_and_hops():
 
 @each_of(
     "call, word",
-    [
-        (lambda: tp_calls_per_layer(recompute="some"), "recompute is 'some'"),
-        (lambda: tp_bytes_per_layer(0, 8, 2), "tokens is 0"),
-        (lambda: tp_bytes_per_layer(8, 8, 0), "ranks is 0"),
-        (lambda: tp_bytes_per_step(Config(), 4, 32, 3), "heads=4 is not a multiple of 3"),
-    ],
+    (lambda: tp_calls_per_layer(recompute="some"), "recompute is 'some'"),
+    (lambda: tp_bytes_per_layer(0, 8, 2), "tokens is 0"),
+    (lambda: tp_bytes_per_layer(8, 8, 0), "ranks is 0"),
+    (lambda: tp_bytes_per_step(Config(), 4, 32, 3), "heads=4 is not a multiple of 3"),
 )
 def test_bad_input_is_refused_in_words(call, word):
     with pytest.raises(ValueError, match=word):

@@ -125,15 +125,13 @@ def too_long(comm):
 
 @each_of(
     "program, words",
-    [
-        (different_seeds, "config, seed or options differ between ranks"),
-        (different_weights, "weights or the options differ between ranks"),
-        (different_options, "weights or the options differ between ranks"),
-        (partly_frozen, "freeze all of them, or none"),
-        (twice, "takes a whole"),
-        (odd_tokens, "5 tokens: with sequence_parallel it must be a multiple of the 2 ranks"),
-        (too_long, "no longer than the model's seq_len=32"),
-    ],
+    (different_seeds, "config, seed or options differ between ranks"),
+    (different_weights, "weights or the options differ between ranks"),
+    (different_options, "weights or the options differ between ranks"),
+    (partly_frozen, "freeze all of them, or none"),
+    (twice, "takes a whole"),
+    (odd_tokens, "5 tokens: with sequence_parallel it must be a multiple of the 2 ranks"),
+    (too_long, "no longer than the model's seq_len=32"),
 )
 def test_bad_input_is_refused_in_words_and_never_hangs(program, words):
     with pytest.raises(RankError, match=words):

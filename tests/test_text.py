@@ -88,13 +88,11 @@ def test_the_first_batch_stays_what_it_was():
 
 @each_of(
     "arguments, words",
-    [
-        ((-1, 4, 8), "step is -1"),
-        ((0, 0, 8), "size is 0"),
-        ((0, 4, -3), "seq_len is -3"),
-        ((0, 4, 8, -1), "seed is -1"),
-        ((0, 4, 10**9), "less than the text's"),
-    ],
+    ((-1, 4, 8), "step is -1"),
+    ((0, 0, 8), "size is 0"),
+    ((0, 4, -3), "seq_len is -3"),
+    ((0, 4, 8, -1), "seed is -1"),
+    ((0, 4, 10**9), "less than the text's"),
 )
 def test_a_batch_that_cannot_be_is_refused_in_words(arguments, words):
     with pytest.raises(ValueError, match=words):

@@ -1,6 +1,7 @@
 """An answer that never ends ends its check, not the notebook."""
 
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -17,6 +18,9 @@ from course_grader.judge.exercise import resolve
 from course_grader.worker import time_limit
 from course_grader.worker.runners import InProcess
 from course_grader.worker.time_limit import OutOfTime, limited
+from course_lib.async_errors import unreported
+from course_lib.cluster.errors import Unfinished
+from course_lib.cluster.simulation import attempt
 from tests.patience import patience
 
 CARD = exercises.card("mfu-waste")
@@ -190,3 +194,60 @@ def interrupt_once(flag: Path, manager: object) -> None:
     while not flag.exists():
         time.sleep(0.02)
     manager.interrupt_kernel()
+
+
+class Slow:
+    """Its collection outlasts the time limit: the error raised meanwhile is lost."""
+
+    def __del__(self) -> None:
+        counts()
+
+
+def collects_and_goes_on(*_: object) -> None:
+    Slow()
+    counts()
+
+
+def ended_as_a_rank(work: Callable[..., None]) -> bool:
+    """Whether the run was ended, and the rank with it."""
+    return isinstance(attempt(work, 1, timeout=0.05).error, Unfinished)
+
+
+@pytest.mark.parametrize("stop", [ended, ended_as_a_rank])
+def test_an_error_lost_during_collection_is_raised_again_and_not_reported(stop, monkeypatch):
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    before = sys.unraisablehook
+    assert stop(collects_and_goes_on)
+    assert told == [] and sys.unraisablehook == before
+
+
+@pytest.mark.parametrize("error, said", [(OutOfTime, []), (KeyError, [KeyError])])
+def test_only_the_error_that_ends_a_thread_goes_unreported(error, said, monkeypatch):
+    told: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda lost: told.append(lost.exc_type))
+    before = threading.excepthook
+
+    def fails() -> None:
+        raise error
+
+    with unreported(OutOfTime):
+        thread = threading.Thread(target=fails)
+        thread.start()
+        thread.join()
+    assert told == said and threading.excepthook is before
+
+
+UNSEEN = """
+import ctypes, sys, threading
+from course_lib.async_errors import settle
+ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), None)
+settle(KeyError)
+sys.settrace(lambda *_: None)
+(lambda: None)()
+"""
+
+
+def test_a_debugger_works_after_a_thread_was_ended():
+    """CPython 3.11 hangs at the first traced call while it looks for an error whose thread has ended."""
+    subprocess.run([sys.executable, "-c", UNSEEN], check=True, timeout=patience(60))

@@ -255,12 +255,10 @@ def test_messages_meet_in_the_same_order_on_both_sides():
 
 @each_of(
     "durations, says",
-    [
-        (Durations(forward=[1, 2]), "forward has 2 durations; 1F1B has 3 stages"),
-        (Durations(backward=1, input_gradient=2), "it is the sum of input and weight gradient"),
-        (Durations(forward=-1), "forward is -1"),
-        (Durations(communication=float("nan")), "communication is nan"),
-    ],
+    (Durations(forward=[1, 2]), "forward has 2 durations; 1F1B has 3 stages"),
+    (Durations(backward=1, input_gradient=2), "it is the sum of input and weight gradient"),
+    (Durations(forward=-1), "forward is -1"),
+    (Durations(communication=float("nan")), "communication is nan"),
 )
 def test_durations_that_cannot_be_are_refused(durations, says):
     with pytest.raises(ValueError, match=says):

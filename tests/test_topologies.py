@@ -21,11 +21,9 @@ def test_every_row_has_every_cell_and_a_known_source(file):
 
 @each_of(
     "file, keys",
-    [
-        ("topologies.csv", ("topology", "level", "field")),
-        ("chips.csv", ("device", "field")),
-        ("ceilings.csv", ("device", "dtype", "field")),
-    ],
+    ("topologies.csv", ("topology", "level", "field")),
+    ("chips.csv", ("device", "field")),
+    ("ceilings.csv", ("device", "dtype", "field")),
 )
 def test_no_value_is_given_twice(file, keys):
     seen = [tuple(row[key] for key in keys) for row in rows(file)]

@@ -7,10 +7,9 @@ order.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from torch.distributed.pipelining import schedules as torchs
 
@@ -70,7 +69,7 @@ def torch_rows(name: str, ranks: int, microbatches: int, chunks: int) -> tuple[t
     return tuple(tuple(op for action in order[rank] if action for op in _ops(action)) for rank in range(ranks))
 
 
-def _ops(action: Any) -> tuple[Op, ...]:
+def _ops(action: torchs._Action) -> tuple[Op, ...]:
     if getattr(action, "sub_actions", None):
         return tuple(
             Op(each.computation_type.value, each.stage_index, each.microbatch_index, joins=at > 0)
@@ -82,7 +81,7 @@ def _ops(action: Any) -> tuple[Op, ...]:
 
 
 @contextmanager
-def _quiet() -> Any:
+def _quiet() -> Iterator[None]:
     """Without the log lines of building a schedule for a stage that has no loss."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)

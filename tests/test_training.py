@@ -84,13 +84,11 @@ def test_gradients_that_are_not_finite_are_skipped_counted_and_end_the_run():
 
 @each_of(
     "options, message",
-    [
-        ({"steps": 0}, "steps is 0"),
-        ({"size": 0}, "size is 0"),
-        ({"size": 6, "micro_batches": 4}, "do not divide"),
-        ({"samples": 3}, "not a multiple"),
-        ({"samples": 10}, "not a multiple"),
-    ],
+    ({"steps": 0}, "steps is 0"),
+    ({"size": 0}, "size is 0"),
+    ({"size": 6, "micro_batches": 4}, "do not divide"),
+    ({"samples": 3}, "not a multiple"),
+    ({"samples": 10}, "not a multiple"),
 )
 def test_what_cannot_run_is_refused(options, message):
     model = transformer.build(TINY)

@@ -243,20 +243,18 @@ def test_the_shape_is_one_that_the_memory_formulas_read():
 
 @each_of(
     "options, words",
-    [
-        ({"layers": 0}, "layers is 0"),
-        ({"hidden": -8}, "hidden is -8"),
-        ({"vocab": 1.5}, "vocab is 1.5"),
-        ({"ffn": 0}, "ffn is 0"),
-        ({"kv_heads": 0}, "kv_heads is 0"),
-        ({"heads": 5}, r"heads=5 does not divide hidden=32; choose heads from \[1, 2, 4, 8, 16, 32\]"),
-        ({"kv_heads": 3}, r"kv_heads=3 does not divide heads=4; choose kv_heads from \[1, 2, 4\]"),
-        ({"heads": 32}, "leaves 1 a head; make it even"),
-        ({"dropout": 1.0}, "dropout is 1.0"),
-        ({"attention": "fast"}, "attention is 'fast'; it must be one of 'flash', 'math', 'manual'"),
-        ({"checkpointing": "all"}, "checkpointing is 'all'; it must be one of 'none', 'selective', 'full'"),
-        ({"positions": "none"}, "positions is 'none'"),
-    ],
+    ({"layers": 0}, "layers is 0"),
+    ({"hidden": -8}, "hidden is -8"),
+    ({"vocab": 1.5}, "vocab is 1.5"),
+    ({"ffn": 0}, "ffn is 0"),
+    ({"kv_heads": 0}, "kv_heads is 0"),
+    ({"heads": 5}, r"heads=5 does not divide hidden=32; choose heads from \[1, 2, 4, 8, 16, 32\]"),
+    ({"kv_heads": 3}, r"kv_heads=3 does not divide heads=4; choose kv_heads from \[1, 2, 4\]"),
+    ({"heads": 32}, "leaves 1 a head; make it even"),
+    ({"dropout": 1.0}, "dropout is 1.0"),
+    ({"attention": "fast"}, "attention is 'fast'; it must be one of 'flash', 'math', 'manual'"),
+    ({"checkpointing": "all"}, "checkpointing is 'all'; it must be one of 'none', 'selective', 'full'"),
+    ({"positions": "none"}, "positions is 'none'"),
 )
 def test_a_shape_that_cannot_be_is_refused_in_words(options, words):
     with pytest.raises(ValueError, match=words):

@@ -15,18 +15,16 @@ sizes = st.floats(1e-6, 1e20, allow_nan=False)
 
 @each_of(
     "value, text",
-    [
-        (1966.07, "1,966"),
-        (0.4137, "0.414"),
-        (175e9, "175 billion"),
-        (3.15e23, "3.15 × 10²³"),
-        (999_999, "1 million"),
-        (208, "208"),
-        (0, "0"),
-        (-5, "−5"),
-        (math.inf, "∞"),
-        (math.nan, "not a number"),
-    ],
+    (1966.07, "1,966"),
+    (0.4137, "0.414"),
+    (175e9, "175 billion"),
+    (3.15e23, "3.15 × 10²³"),
+    (999_999, "1 million"),
+    (208, "208"),
+    (0, "0"),
+    (-5, "−5"),
+    (math.inf, "∞"),
+    (math.nan, "not a number"),
 )
 def test_numbers_read_as_people_write_them(value, text):
     assert units.number_text(value) == text
@@ -34,25 +32,23 @@ def test_numbers_read_as_people_write_them(value, text):
 
 @each_of(
     "function, value, text",
-    [
-        (units.bytes_text, 1.12e12, "1.12 TB"),
-        (units.bytes_text, 80e9, "80 GB"),
-        (units.bytes_text, 999.99e9, "1 TB"),
-        (units.bytes_text, 12, "12 B"),
-        (units.duration_text, 0, "0 s"),
-        (units.duration_text, 8.602, "8.6 s"),
-        (units.duration_text, 8.4e-3, "8.4 ms"),
-        (units.duration_text, 43.4 * units.DAY, "43.4 days"),
-        (units.duration_text, 499 * YEAR, "499 years"),
-        (units.money_text, 2, "$2.00"),
-        (units.money_text, 3e6, "$3 million"),
-        (units.money_text, -4100, "−$4,100"),
-        (units.percent_text, 0.3, "30 %"),
-        (units.rate_text, 989e12, "989 TFLOP/s"),
-        (units.rate_text, 1979e12, "1,979 TFLOP/s"),
-        (units.rate_text, 24.3e18, "24.3 EFLOP/s"),
-        (units.flops_text, 3.441e15, "3.44 PFLOP"),
-    ],
+    (units.bytes_text, 1.12e12, "1.12 TB"),
+    (units.bytes_text, 80e9, "80 GB"),
+    (units.bytes_text, 999.99e9, "1 TB"),
+    (units.bytes_text, 12, "12 B"),
+    (units.duration_text, 0, "0 s"),
+    (units.duration_text, 8.602, "8.6 s"),
+    (units.duration_text, 8.4e-3, "8.4 ms"),
+    (units.duration_text, 43.4 * units.DAY, "43.4 days"),
+    (units.duration_text, 499 * YEAR, "499 years"),
+    (units.money_text, 2, "$2.00"),
+    (units.money_text, 3e6, "$3 million"),
+    (units.money_text, -4100, "−$4,100"),
+    (units.percent_text, 0.3, "30 %"),
+    (units.rate_text, 989e12, "989 TFLOP/s"),
+    (units.rate_text, 1979e12, "1,979 TFLOP/s"),
+    (units.rate_text, 24.3e18, "24.3 EFLOP/s"),
+    (units.flops_text, 3.441e15, "3.44 PFLOP"),
 )
 def test_a_value_is_said_in_the_unit_a_person_would_choose(function, value, text):
     assert function(value) == text
@@ -66,16 +62,14 @@ def test_gb_and_gib_differ_by_seven_per_cent():
 
 @each_of(
     "value, words",
-    [
-        (0, "more than 0"),
-        (-1, "more than 0"),
-        (math.nan, "more than 0"),
-        ("70", "a number of parameters"),
-        (True, "a number"),
-        (None, "a number"),
-        (Quantity(70, "GB"), "plain number in base units"),
-        (np.array([1.0, -1.0]), "more than 0"),
-    ],
+    (0, "more than 0"),
+    (-1, "more than 0"),
+    (math.nan, "more than 0"),
+    ("70", "a number of parameters"),
+    (True, "a number"),
+    (None, "a number"),
+    (Quantity(70, "GB"), "plain number in base units"),
+    (np.array([1.0, -1.0]), "more than 0"),
 )
 def test_a_refused_argument_is_named_with_its_value_and_what_it_must_be(value, words):
     with pytest.raises(ValueError, match=words) as caught:
@@ -142,15 +136,13 @@ def test_a_quantity_needs_a_number():
 
 @each_of(
     "count, words, text",
-    [
-        (1, ("GPU",), "1 GPU"),
-        (1.0, ("hour",), "1 hour"),
-        (0, ("group",), "0 groups"),
-        (0.5, ("hour",), "0.5 hours"),
-        (1024, ("server",), "1,024 servers"),
-        (np.int64(1), ("micro-batch", "micro-batches"), "1 micro-batch"),
-        (2, ("micro-batch", "micro-batches"), "2 micro-batches"),
-    ],
+    (1, ("GPU",), "1 GPU"),
+    (1.0, ("hour",), "1 hour"),
+    (0, ("group",), "0 groups"),
+    (0.5, ("hour",), "0.5 hours"),
+    (1024, ("server",), "1,024 servers"),
+    (np.int64(1), ("micro-batch", "micro-batches"), "1 micro-batch"),
+    (2, ("micro-batch", "micro-batches"), "2 micro-batches"),
 )
 def test_a_count_has_its_noun_in_the_right_number(count, words, text):
     assert units.count_text(count, *words) == text

@@ -291,11 +291,9 @@ def test_nothing_is_asked_twice_of_the_public_variant_of_a_right_answer_or_of_an
     card, audit = exercises.card("ring-shift"), exercises.card("audit-free-scaling")
     mine = draw(SECRET, "ada", card)
     wrong = decide(resolve(card, mine), InProcess(lambda comm, x: x * 0))
-    assert (
-        needs_explanation(resolve(card, mine), wrong)
-        and not needs_explanation(resolve(card, dict(card.params)), wrong)
-        and not needs_explanation(resolve(card), wrong)
-    )
+    assert needs_explanation(resolve(card, mine), wrong)
+    assert not needs_explanation(resolve(card, dict(card.params)), wrong)
+    assert not needs_explanation(resolve(card), wrong)
     assert not needs_explanation(resolve(card, mine), decide(resolve(card, mine), InProcess(shift(-1))))
     assert not needs_explanation(resolve(audit), decide(resolve(audit), InProcess(lambda: {})))
 

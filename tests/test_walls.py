@@ -90,14 +90,12 @@ def test_the_cheapest_fix_leaves_no_wall_and_nothing_cheaper_does(job, longer):
 
 @each_of(
     "change, fix",
-    [
-        ({"params": 1e9}, "nothing"),
-        ({"target_step_s": 20}, "shard state"),
-        ({"target_step_s": 20, "tokens": 5e12, "sharded": True, "latest_s": 2000 * DAY}, "longer deadline"),
-        ({"target_step_s": 20, "tokens": 5e12, "sharded": True}, "more GPUs"),
-        ({}, "more GPUs"),
-        ({"params": 70e9}, "more GPUs"),
-    ],
+    ({"params": 1e9}, "nothing"),
+    ({"target_step_s": 20}, "shard state"),
+    ({"target_step_s": 20, "tokens": 5e12, "sharded": True, "latest_s": 2000 * DAY}, "longer deadline"),
+    ({"target_step_s": 20, "tokens": 5e12, "sharded": True}, "more GPUs"),
+    ({}, "more GPUs"),
+    ({"params": 70e9}, "more GPUs"),
 )
 def test_each_fix_has_its_case(change, fix):
     assert cheapest_fix(replace(BASE, **change)).name == fix
@@ -111,13 +109,11 @@ def test_no_wall_means_nothing_to_do():
 
 @each_of(
     "change, words",
-    [
-        ({"mfu": 40}, "40 % is 0.4"),
-        ({"devices": 0}, "devices is 0"),
-        ({"convention": "Q"}, "No convention"),
-        ({"latest_s": 1.0}, "before the deadline"),
-        ({"reserve": 1.0}, "reserve is 1.0"),
-    ],
+    ({"mfu": 40}, "40 % is 0.4"),
+    ({"devices": 0}, "devices is 0"),
+    ({"convention": "Q"}, "No convention"),
+    ({"latest_s": 1.0}, "before the deadline"),
+    ({"reserve": 1.0}, "reserve is 1.0"),
 )
 def test_an_impossible_job_is_refused(change, words):
     with pytest.raises(ValueError, match=words):
@@ -134,17 +130,15 @@ def test_an_unknown_fix_is_refused():
 
 @each_of(
     "asked, hit, first",
-    [
-        ({"params": 1e9, "tokens": 1e9, "deadline_s": 30 * DAY}, (), None),
-        ({"params": 70e9, "tokens": 1e9, "deadline_s": 365 * DAY}, ("memory",), "08_sharded_data_parallel"),
-        ({"params": 1e9, "tokens": 2e12, "deadline_s": 7 * DAY}, ("deadline",), "07_data_parallel"),
-        ({"params": 70e9, "tokens": 15e12, "deadline_s": 90 * DAY}, ("memory", "deadline"), "08_sharded_data_parallel"),
-        ({"params": 8e9, "qps": 1000.0}, ("traffic",), "16_serving"),
-        ({"params": 70e9, "qps": 0.1}, ("latency",), "16_serving"),
-        ({"params": 8e9, "qps": 0.1, "tokens_per_s_per_user": 50.0}, (), None),
-        ({"params": 8e9, "qps": 0.1, "tokens_per_s_per_user": 500.0}, ("latency",), "16_serving"),
-        ({"params": 8e9}, (), None),
-    ],
+    ({"params": 1e9, "tokens": 1e9, "deadline_s": 30 * DAY}, (), None),
+    ({"params": 70e9, "tokens": 1e9, "deadline_s": 365 * DAY}, ("memory",), "08_sharded_data_parallel"),
+    ({"params": 1e9, "tokens": 2e12, "deadline_s": 7 * DAY}, ("deadline",), "07_data_parallel"),
+    ({"params": 70e9, "tokens": 15e12, "deadline_s": 90 * DAY}, ("memory", "deadline"), "08_sharded_data_parallel"),
+    ({"params": 8e9, "qps": 1000.0}, ("traffic",), "16_serving"),
+    ({"params": 70e9, "qps": 0.1}, ("latency",), "16_serving"),
+    ({"params": 8e9, "qps": 0.1, "tokens_per_s_per_user": 50.0}, (), None),
+    ({"params": 8e9, "qps": 0.1, "tokens_per_s_per_user": 500.0}, ("latency",), "16_serving"),
+    ({"params": 8e9}, (), None),
 )
 def test_triage_asks_its_questions_in_order(asked, hit, first):
     found = triage(asked.pop("params"), H100, **asked)

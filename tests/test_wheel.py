@@ -7,11 +7,13 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from course_chapters.course import chapters
 from course_lib.folders import ROOT
+from tests.tables import each_of
 
 pytestmark = pytest.mark.slower
 
@@ -29,8 +31,9 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def course(wheel, tmp_path_factory):
-    """Runs `course` of the installed wheel in an empty folder: exit code, and all that it prints."""
-    home, here = tmp_path_factory.mktemp("venv"), tmp_path_factory.mktemp("empty")
+    """Runs `course` of the installed wheel in a folder, an empty one of its own if none is given: exit code, and all
+    that it prints."""
+    home = tmp_path_factory.mktemp("venv")
     venv.create(home, with_pip=False)
     python = home / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", "--quiet"]
@@ -41,17 +44,17 @@ def course(wheel, tmp_path_factory):
         text=True,
         check=True,
     )
-    (type(here)(own.stdout.strip()) / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (Path(own.stdout.strip()) / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("COURSE_", "PYTHONPATH"))}
 
     environment["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), environment["PATH"]])
 
-    def run(*words, program=("-m", "course_app")):
+    def run(*words, program=("-m", "course_app"), folder=None):
         command = [str(python), *program, *words]
+        here = folder or tmp_path_factory.mktemp("empty")
         done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=300)
         return done.returncode, done.stdout + done.stderr
 
-    run.folder = here
     return run
 
 
@@ -68,27 +71,25 @@ def test_the_wheel_is_small_and_has_the_chapters_and_no_tests(wheel):
 CLONE = "clone the course's repository"
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["update"], 0, "No chapter is in"),
-        (["progress"], 0, "Next: two-ranks-wait in chapter 00"),
-        (["check", "01", "--solved"], 0, "Together"),
-        (["check", "05"], 1, "`course learn` copies the chapters there"),
-        (["check", "--all"], 1, "`course learn` copies the chapters there"),
-        (["drill"], 1, "or choose: course drill --chapter 01"),
-        (["submit", "06"], 1, "`course learn` copies the chapters there"),
-        (["certificate"], 1, "`course learn` opens the course"),
-        (["certificate", "--verify", "none.html"], 1, "`course certificate` wrote"),
-        (["run", "verify", "none.json"], 1, ""),
-        (["plan", "--model", "llama3-8b", "--gpus", "8xH100"], 0, "The quickest"),
-        (["doctor"], None, f"{len(chapters())} chapters in"),
-        (["class", "init", "autumn-26"], 1, CLONE),
-        (["release", "--check"], 1, CLONE),
-        (["site", "01"], 1, CLONE),
-        (["test", "01"], 1, CLONE),
-        (["bench", "cells", "01"], 1, "not part of this copy"),
-    ],
+@each_of(
+    "words, code, said",
+    (["update"], 0, "No chapter is in"),
+    (["progress"], 0, "Next: two-ranks-wait in chapter 00"),
+    (["check", "01", "--solved"], 0, "Together"),
+    (["check", "05"], 1, "`course learn` copies the chapters there"),
+    (["check", "--all"], 1, "`course learn` copies the chapters there"),
+    (["drill"], 1, "or choose: course drill --chapter 01"),
+    (["submit", "06"], 1, "`course learn` copies the chapters there"),
+    (["certificate"], 1, "`course learn` opens the course"),
+    (["certificate", "--verify", "none.html"], 1, "`course certificate` wrote"),
+    (["run", "verify", "none.json"], 1, ""),
+    (["plan", "--model", "llama3-8b", "--gpus", "8xH100"], 0, "The quickest"),
+    (["doctor"], None, f"{len(chapters())} chapters in"),
+    (["class", "init", "autumn-26"], 1, CLONE),
+    (["release", "--check"], 1, CLONE),
+    (["site", "01"], 1, CLONE),
+    (["test", "01"], 1, CLONE),
+    (["bench", "cells", "01"], 1, "not part of this copy"),
 )
 def test_a_command_works_or_says_what_a_clone_adds(course, words, code, said):
     found, text = course(*words)
@@ -96,12 +97,12 @@ def test_a_command_works_or_says_what_a_clone_adds(course, words, code, said):
     assert code is None or found == code
 
 
-def test_chapters_are_laid_out_where_the_command_is_given(course):
+def test_chapters_are_laid_out_where_the_command_is_given(course, tmp_path):
     lay_out = "from course_app.learner import work; print(*work.copy_chapters(work.folders()))"
-    assert "00_start_here: copied" in course(program=("-c", lay_out))[1]
-    assert (course.folder / "work" / "01_three_walls" / "01_three_walls.ipynb").is_file()
-    assert "newest release" in course("update")[1]
-    assert "./course" not in course("check", "01")[1] + course("progress")[1]
+    assert "00_start_here: copied" in course(program=("-c", lay_out), folder=tmp_path)[1]
+    assert (tmp_path / "work" / "01_three_walls" / "01_three_walls.ipynb").is_file()
+    assert "newest release" in course("update", folder=tmp_path)[1]
+    assert "./course" not in course("check", "01", folder=tmp_path)[1] + course("progress", folder=tmp_path)[1]
 
 
 def test_without_a_group_torch_is_answered_with_the_command_of_the_wheel(course):

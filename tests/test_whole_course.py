@@ -9,15 +9,21 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from course_grader import exercises
+from course_grader.bank.answer_bank import BankAnswer
 from course_grader.bank.kill_matrix import bank
 from course_lib.folders import ROOT
 from tests.rotation import CHAPTERS
 from tests.test_browser import NAMES
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from bench.chapter_page import ChapterPage
 
 pytestmark = [pytest.mark.browser, pytest.mark.whole]
 
@@ -40,7 +46,7 @@ def course(home: Path, *words: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
-def answers(card: Any) -> tuple[Any, Any]:
+def answers(card: exercises.Card) -> tuple[BankAnswer, BankAnswer]:
     """A wrong answer and a right one of the bank; the wrong one is the first that ends by itself."""
     known = bank(card.chapter, card.id)
     right = next(each for each in known if each.sort == "right")
@@ -48,7 +54,7 @@ def answers(card: Any) -> tuple[Any, Any]:
     return wrong[0], right
 
 
-def solve(page: Any, card: Any) -> list[str]:
+def solve(page: "ChapterPage", card: exercises.Card) -> list[str]:
     """Write a wrong answer to an exercise, then a right one; what did not go as it should, in words."""
     check, wrong = f"{card.id}-check", []
     for answer in answers(card):
@@ -68,7 +74,7 @@ def solve(page: Any, card: Any) -> list[str]:
     return wrong
 
 
-def test_a_learner_solves_the_whole_course_in_the_browser(browser: Any, home: Path) -> None:
+def test_a_learner_solves_the_whole_course_in_the_browser(browser: "Browser", home: Path) -> None:
     from bench.chapter_page import open_chapter
     from bench.lab import served
 

@@ -14,15 +14,17 @@ import pytest
 from tests.rotation import REPOSITORY
 
 MARKS = ("browser", "postgres", "whole", "rotates", "slower")
-ARGUMENTS = (
-    "rotating_chapter",
-    "solved_chapter",
-    "rotating_exercise",
-)  # the rotation says for which ones such a test runs
+# the rotation says for which ones such a test runs
+ARGUMENTS = ("rotating_chapter", "solved_chapter", "rotating_exercise")
 FILES: Mapping[str, str] = {  # a file or the beginning of its path -> what takes its time
     "tests/test_browser.py": "each chapter in a browser",
     "tests/test_chapters.py": "whole chapters under nbgrader",
     "tests/test_whole_course.py": "all chapters, one after another",
+    "tests/test_cluster_launch.py": "ranks as real processes",
+    "tests/test_cluster_notebook.py": "ranks in a notebook's kernel",
+    "tests/test_cluster_remote.py": "ranks in other processes",
+    "tests/test_grading_worker.py": "worker processes, and answers that end them",
+    "tests/test_grading_service.py": "runs of the grading service over a class",
     "tests/test_grading_attacks.py": "hostile notebooks, graded in the sandbox",
     "tests/test_grading_crash.py": "graders that are killed",
     "tests/test_grading_sandbox.py": "namespaces and limits of real processes",
@@ -43,7 +45,7 @@ FILES: Mapping[str, str] = {  # a file or the beginning of its path -> what take
 def is_slower(item: pytest.Item) -> bool:
     """Whether a test belongs to the slower tier."""
     file = item.nodeid.split("::")[0]
-    marked = any(item.get_closest_marker(mark) for mark in MARKS)
+    marked = not {mark.name for mark in item.iter_markers()}.isdisjoint(MARKS)
     return marked or not set(ARGUMENTS).isdisjoint(getattr(item, "fixturenames", ())) or file.startswith(tuple(FILES))
 
 

@@ -9,10 +9,9 @@ import argparse
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -139,7 +138,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _as_json(
-    found: Sequence[Result], models: Sequence[Count], seconds: float, chosen: dict[str, Any]
+    found: Sequence[Result], models: Sequence[Count], seconds: float, chosen: Mapping[str, tuple[object, object]]
 ) -> dict[str, object]:
     return {
         "sources": {
@@ -172,7 +171,11 @@ def _as_json(
 
 
 def _show(
-    found: Sequence[Result], models: Sequence[Count], seconds: float, chosen: dict[str, Any], every: bool
+    found: Sequence[Result],
+    models: Sequence[Count],
+    seconds: float,
+    chosen: Mapping[str, tuple[object, object]],
+    every: bool,
 ) -> None:
     print(f"{'source':20} {'rows':>5} {'judged':>6} {'median':>8} {'p90':>8}  held to")
     for result in found:

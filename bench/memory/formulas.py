@@ -60,7 +60,7 @@ def read_korthikanti(cells: Cells, tables: Tables) -> Iterator[Row]:
     model = cells.get("model", "")
     one, where, _, _ = _megatron_case(model, tables)
     state = count_params(one) * bytes_per_param("C") / where.ranks / GiB
-    yield Row("korthikanti", f"{model}, state", number(cells, "params_plus_optimizer_gib"), state)
+    yield Row("korthikanti", f"{model}, state", number(cells, "params_plus_optimizer_gib"), float(state))
     for column, sp, checkpointing in (
         ("activations_gib_tp_baseline", False, "none"),
         ("activations_gib_sp_plus_selective", True, "selective"),

@@ -49,15 +49,21 @@ SOURCES = (
         "analytic shares, layers only",
     ),
     Source("torchtitan", "torchtitan_perf.csv", read_torchtitan, 5, "sequence 8,192 where the source prints none"),
-    Source("playbook", "playbook_h100_sweep.csv", read_playbook, 5, "memory of rank 0, which is on the first stage"),
+    Source(
+        "playbook",
+        "playbook_h100_sweep.csv",
+        read_playbook,
+        5,
+        "memory of rank 0, which is on the first stage; the readings fall into two groups, see docs/planner.md",
+    ),
     Source("bloom", "bloom_a100_80gb_sweep.csv", read_bloom, 5, "layers from the printed size where none are printed"),
     Source(
         "bigscience-v100",
         "bigscience_v100_1b3_sweep.csv",
         read_bigscience,
         None,
-        "ZeRO-1 is assumed, the source names no stage; runs without a pipeline are a quarter too low: what they hold "
-        "beyond the prediction grows by about one fp32 copy of the logits with each sequence of the micro-batch",
+        "ZeRO-1 is assumed, the source names no stage; runs without a pipeline are a quarter too low: they hold 2.4 "
+        "bytes a parameter and one fp32 copy of the logits beyond the prediction, for a reason that is not known",
     ),
     Source(
         "zero-bubble",

@@ -1,7 +1,7 @@
 """Readers of Megatron's and its descendants' tables on A100 and H100: GPT models with tensor, pipeline and data
 parallelism."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from bench.memory.sweeps import _bloom_layers
@@ -21,10 +21,10 @@ from bench.planner.rows import (
     whole,
 )
 from course_lib.estimate.memory import Layout, Shape
-from course_lib.parallel.planner import Job, cluster
+from course_lib.parallel.planner import Cluster, Job, cluster, estimate
 
-MEGATRON_2021 = Software(
-    name="Megatron-LM 2021",
+MEGATRON_2022 = Software(
+    name="Megatron-LM 2022",
     attention="unfused",
     dropout=True,
     overlap_dp=False,
@@ -33,7 +33,8 @@ MEGATRON_2021 = Software(
     selective=("core",),
     launch=0.9e-3,
 )  # in 2023 as well: MegaScale's table 3 says that FlashAttention and all overlap are what MegaScale adds
-DEEPSPEED = replace(MEGATRON_2021, name="Megatron-DeepSpeed", fused_adding=False, grad_bytes=2.0)
+MEGATRON_2021 = replace(MEGATRON_2022, name="Megatron-LM 2021", fused_adding=False)  # fused since 13 February 2022
+DEEPSPEED = replace(MEGATRON_2021, name="Megatron-DeepSpeed", grad_bytes=2.0)
 BLOOM = replace(DEEPSPEED, name="BLOOM's", blocking=True)  # as its launch script sets it, against hangs
 MEGATRON_CORE = Software(selective=("core",))
 KEY = (
@@ -123,7 +124,7 @@ def read_korthikanti(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
             group=cells.get("model", ""),
             seconds=number(cells, column),
             job=Job(
-                model=gpt(cells), seq=whole(cells, "seq_len"), sequences=batch, recompute=word, software=MEGATRON_2021
+                model=gpt(cells), seq=whole(cells, "seq_len"), sequences=batch, recompute=word, software=MEGATRON_2022
             ),
             cluster=cluster("A100", gpus),
             layout=Layout(
@@ -183,7 +184,7 @@ def read_megascale(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
         label=label(cells, ("model", "n_gpus", "global_batch_size")),
         group="",
         seconds=number(cells, "iter_time_s"),
-        job=Job(model=one, seq=seq, sequences=batch, recompute="selective", software=MEGATRON_2021),
+        job=Job(model=one, seq=seq, sequences=batch, recompute="selective", software=MEGATRON_2022),
         cluster=cluster("A100", gpus),
         layout=Layout(
             tp=tp,
@@ -213,7 +214,7 @@ def read_zero_bubble(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
         label=label(cells, ("model", "schedule", "n_gpus", "n_microbatches")),
         group=label(cells, ("model", "n_gpus", "n_microbatches")),
         seconds=batch / number(cells, "samples_per_gpu_per_s") / gpus,
-        job=Job(model=gpt(cells, 50304), seq=seq, sequences=batch, software=MEGATRON_2021),
+        job=Job(model=gpt(cells, 50304), seq=seq, sequences=batch, software=MEGATRON_2022),
         cluster=cluster("A100", gpus),
         layout=Layout(
             pp=pp,
@@ -227,14 +228,14 @@ def read_zero_bubble(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
 
 
 def read_any(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
-    """A table that is not known by name but has a model's sizes, degrees and a time: taken as current Megatron Core."""
+    """A table that is not known by name but has a model's sizes, degrees and a time: taken as current Megatron Core.
+
+    A micro-batch or virtual stages that are not printed are those with which the planner is fastest among all that fit.
+    """
     gpus, batch, seq = whole(cells, "n_gpus"), whole(cells, "global_batch_size"), whole(cells, "seq_len", 4096)
     tp, pp, cp = (whole(cells, name, 1) for name in ("tp", "pp", "cp"))
     dp = whole(cells, "dp", gpus // (tp * pp * cp))
-    one, count = gpt(cells), micro_batches(batch, dp, whole(cells, "micro_batch_size", 1))
-    fits = pp > 1 and count % pp == 0 and one.layers % (2 * pp) == 0
-    usual = int(one.layers) // pp // 2 if fits else 1  # two layers a chunk, as most of NVIDIA's printed runs
-    virtual = whole(cells, "virtual_stages", whole(cells, "vp", usual))
+    one = gpt(cells)
     word = cells.get("activation_recompute", "") or "selective"
     job = Job(
         model=one,
@@ -250,14 +251,8 @@ def read_any(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
         seconds = seconds_of(cells, batch * seq, gpus)
     except ValueError:
         seconds = seconds_from_rate(cells, job, gpus, many.peak)
-    yield Timed(
-        source=cells["file"],
-        label=label(cells, KEY),
-        group=label(cells, ("model", "n_gpus", "global_batch_size")),
-        seconds=seconds,
-        job=job,
-        cluster=many,
-        layout=Layout(
+    usual = [
+        Layout(
             tp=tp,
             sp=tp > 1,
             cp=cp,
@@ -267,6 +262,39 @@ def read_any(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
             virtual=virtual,
             schedule=chunked(virtual),
             microbatches=count,
-        ),
+        )
+        for count, virtual in _unprinted(cells, batch // dp, int(one.layers), pp)
+    ]
+    yield Timed(
+        source=cells["file"],
+        label=label(cells, KEY),
+        group=label(cells, ("model", "n_gpus", "global_batch_size")),
+        seconds=seconds,
+        job=job,
+        cluster=many,
+        layout=_fastest(job, many, usual),
         fitted=False,
     )
+
+
+def _unprinted(cells: Cells, sequences: int, layers: int, pp: int) -> list[tuple[int, int]]:
+    """Micro-batches and virtual stages that a row may have had: those printed, or all that divide."""
+    micro = whole(cells, "micro_batch_size", 0)
+    counts = [micro_batches(sequences, 1, micro)] if micro else [n for n in _divisors(sequences) if sequences // n <= 8]
+    printed = whole(cells, "virtual_stages", whole(cells, "vp", 0))
+    chunks = [printed] if printed else _divisors(layers // pp) if pp > 1 and layers % pp == 0 else [1]
+    pairs = [(count, virtual) for count in counts for virtual in chunks if virtual == 1 or count % pp == 0]
+    return pairs or [(counts[0], chunks[0])]
+
+
+def _divisors(number: int) -> list[int]:
+    return [each for each in range(1, max(number, 1) + 1) if number % each == 0]
+
+
+def _fastest(job: Job, many: Cluster, layouts: Sequence[Layout]) -> Layout:
+    """The layout of the least predicted time among those that fit, or among all if none does."""
+    if len(layouts) == 1:
+        return layouts[0]
+    told = [estimate(job, many, each) for each in layouts]
+    order = sorted(range(len(layouts)), key=lambda place: (not bool(told[place].ok), float(told[place].seconds)))
+    return layouts[order[0]]

@@ -1,6 +1,7 @@
 """Readers of NVIDIA's performance pages: NeMo and Megatron-Bridge on H100 and Blackwell."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bench.planner.rows import (
     Cells,
@@ -19,10 +20,13 @@ from bench.planner.rows import (
 from course_lib.estimate import memory
 from course_lib.estimate.memory import Layout, Shape
 from course_lib.estimate.memory.shapes import Style
-from course_lib.parallel.planner import Job, cluster
+from course_lib.parallel.planner import SOFTWARE, Job, cluster
 
 CORE = Software()
-NEMO = Software(name="NeMo 24.07", fused_casts=False)
+NVFP4 = replace(CORE, overlap_tp=False)  # Megatron-Bridge: `tp_comm_overlap = False if precision == "nvfp4"`
+GRAPHS = SOFTWARE["megatron-bridge"]
+NEMO = Software(name="NeMo 24.07", fused_casts=False, launch=1e-3)
+NEMO_GPT3 = replace(NEMO, dropout=True)  # launcher_scripts/conf/training/gpt3/*.yaml of NeMo-Framework-Launcher
 KEY = (
     "task",
     "model",
@@ -53,6 +57,7 @@ NAMES = {  # as the pages write them -> a name of the course's table
     "Qwen3_235B_a22B": "qwen3-235b-a22b",
     "GPT OSS 120B": "gpt-oss-120b",
 }
+INTERLEAVED = {"LLAMA2-13B": 10, "LLAMA2-70B": 20}  # as the same page's pre-training; of fine-tuning none is printed
 GPT3 = {
     "GPT3-5B": Shape(layers=24, hidden=4096, heads=32, vocab=51200, **PLAIN),
     "GPT3-20B": Shape(layers=44, hidden=6144, heads=48, vocab=51200, **PLAIN),
@@ -65,6 +70,15 @@ def _shape(name: str) -> Shape | None:
     if name in NAMES:
         return memory.shape(NAMES[name])
     return GPT3.get(name)
+
+
+def _bridge(cells: Cells, device: str, one: Shape) -> Software:
+    """Mixtures in MXFP8 run as one CUDA graph since release 26.06: on racks, and of Qwen3 30B on B300."""
+    if "FP4" in cells.get("precision", ""):
+        return NVFP4
+    late = cells["nemo_release"] >= "26.06" and cells.get("precision", "") == "MXFP8"
+    racks = device in ("GB200", "GB300") or (device == "B300" and cells["model"] == "Qwen3_30B_a3B")
+    return GRAPHS if one.experts and late and racks else CORE
 
 
 def read_nvidia(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
@@ -109,7 +123,11 @@ def read_long(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
 
 def _timed(cells: Cells, source: str, device: str, one: Shape) -> Timed:
     gpus, batch, seq = whole(cells, "n_gpus"), whole(cells, "global_batch_size"), whole(cells, "seq_len")
-    tp, pp, cp, virtual, ep = (whole(cells, column, 1) or 1 for column in ("tp", "pp", "cp", "vp", "ep"))
+    unprinted = INTERLEAVED.get(cells.get("model", ""), 1) if source == "nemo" else 1
+    tp, pp, cp, virtual, ep = (
+        whole(cells, column, usual) or 1
+        for column, usual in (("tp", 1), ("pp", 1), ("cp", 1), ("vp", unprinted), ("ep", 1))
+    )
     dp, precision = gpus // (tp * pp * cp), cells.get("precision", "")
     fsdp = whole(cells, "fsdp_group", 0)
     return Timed(
@@ -122,7 +140,7 @@ def _timed(cells: Cells, source: str, device: str, one: Shape) -> Timed:
             seq=seq,
             sequences=batch,
             dtype="fp4" if "FP4" in precision else "bf16" if "BF16" in precision else "fp8",
-            software=NEMO if source == "nemo" else CORE,
+            software=_bridge(cells, device, one) if source != "nemo" else NEMO_GPT3 if cells["model"] in GPT3 else NEMO,
         ),
         cluster=cluster(device, gpus),
         layout=Layout(

@@ -39,11 +39,11 @@ class Timed:
         """Seconds at peak with the pipeline's bubble: what one constant efficiency divides."""
         again = FULL_RECOMPUTE if self.job.recompute == "full" else 1.0
         peak = self.cluster.gpus * self.cluster.peak * {"bf16": 1, "fp8": 2, "fp4": 4}[self.job.dtype]
-        bubble = 1 + idle_over_work(self.layout.pp, self.layout.virtual * self.layout.microbatches)
+        bubble = 1 + idle_over_work(int(self.layout.pp), int(self.layout.virtual * self.layout.microbatches))
         one = self.job.shape
         products = used_params(self.job) - (0 if one.tied else params_by_part(one)["embedding"])
         attention = compute.attention_flops_per_token(one.layers, one.query_width, self.job.seq)
-        return again * (compute.TRAIN * products + attention) * float(self.job.tokens) / peak * bubble
+        return float(again * (compute.TRAIN * products + attention) * self.job.tokens / peak * bubble)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,21 +4,38 @@ what judging cannot show."""
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from course_app.certificate.record import Record
 from course_app.learner.progress import change, read_store
 from course_lib.installation import called_here
 
 FILE = Path(".course") / "certificates.json"
-_EMPTY: dict[str, Any] = {"written": []}
+
+
+class Entry(TypedDict):
+    """A certificate that was written."""
+
+    name: str
+    date: str
+    chapters: list[str]
+    sha256: str
+
+
+class Store(TypedDict):
+    """All certificates."""
+
+    written: list[Entry]
+
+
+_EMPTY: Store = {"written": []}
 
 
 def note(record: Record, work: Path) -> None:
     """Remember in the work folder that this certificate was written."""
     entry = _entry(record)
 
-    def add(store: dict[str, Any]) -> None:
+    def add(store: Store) -> None:
         if entry not in store["written"]:
             store["written"].append(entry)
 
@@ -34,7 +51,7 @@ def objections(record: Record, work: Path) -> list[str]:
         return [
             called_here("This work folder has no record of a certificate; `./course certificate` there writes one.")
         ]
-    last = min(reversed(written), key=lambda each: sum(each[name] != mine[name] for name in mine))
+    last = min(reversed(written), key=lambda each: sum(each.get(name) != value for name, value in mine.items()))
     found = []
     if last["name"] != mine["name"]:
         found.append(
@@ -52,7 +69,7 @@ def objections(record: Record, work: Path) -> list[str]:
     return found or ["The page says something else than the certificate that this work folder wrote."]
 
 
-def _entry(record: Record) -> dict[str, Any]:
+def _entry(record: Record) -> Entry:
     """What is kept of a certificate; the digest covers the whole record."""
     text = json.dumps(record, sort_keys=True, ensure_ascii=False)
     chapters = [each["chapter"] for each in record["chapters"]]

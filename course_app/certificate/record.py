@@ -2,11 +2,11 @@
 recorded."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import course_lib
-from course_app.check.command import Job, grade_all, jobs, variant_params
+from course_app.check.command import Job, Say, grade_all, jobs, variant_params
 from course_app.check.results import Graded
 from course_app.learner import progress
 from course_app.learner.work import Folders
@@ -20,7 +20,7 @@ FORM = 1  # of the data in the page
 Record = dict[str, Any]
 
 
-def gather(where: Folders, name: str, date: str, chapters: Sequence[str] = (), say: object = None) -> Record:
+def gather(where: Folders, name: str, date: str, chapters: Sequence[str] = (), say: Say | None = None) -> Record:
     """The record of these chapters, or of all chapters in which something was passed; Trouble if there is nothing.
 
     Nothing in the work folder is changed. `date` is a day, as in 2026-11-23.
@@ -87,7 +87,7 @@ def digest(job: Job, exercise: str) -> str:
     return hashlib.sha256("\n\n".join(cells).encode()).hexdigest()[:16] if cells else ""
 
 
-def _predictions(made: Sequence[Job | Graded], kept: dict[str, Any]) -> list[Record]:
+def _predictions(made: Sequence[Job | Graded], kept: Mapping[str, progress.Entry]) -> list[Record]:
     """The first interval of each prediction, with the truth computed again."""
     found = []
     for job in made:

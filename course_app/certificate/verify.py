@@ -8,6 +8,7 @@ from pathlib import Path
 from course_app.certificate.issued import objections
 from course_app.certificate.page import page
 from course_app.certificate.record import FORM, Record, gather
+from course_app.check.command import Say
 from course_app.learner.work import Folders
 from course_lib.messages import Trouble, count_text
 
@@ -35,7 +36,7 @@ def read(path: Path) -> Record:
     return record
 
 
-def differences(path: Path, where: Folders, say: object = None) -> list[str]:
+def differences(path: Path, where: Folders, say: Say | None = None) -> list[str]:
     """What a certificate says that the work folder does not confirm, one sentence each; none if it holds."""
     record = read(path)
     found = []

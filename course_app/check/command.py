@@ -6,11 +6,10 @@ Exits with 0 if every requested exercise has full points (with `--blank`: if non
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from course_app.check.results import Graded, as_data
 from course_app.learner import work as learner_work
@@ -35,6 +34,7 @@ _OWN = Wall(
     level="none", cell_seconds=120.0, notebook_seconds=900.0
 )  # for the course's own notebooks; every cell must end, even on a busy machine
 _NEEDS_TORCH = re.compile(r"\btorch\b|\bsimulate\b|\bcomm\b|course_lib\.cluster")
+Say = Callable[["Job | Graded"], None]  # told of each target before it is graded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ def grade_all(
     solved: bool = False,
     blank_: bool = False,
     all_: bool = False,
-    say: Any = None,
+    say: Say | None = None,
     fork: bool | None = None,
     record: bool = True,
 ) -> list[Graded]:
@@ -222,7 +222,7 @@ def _graded(job: Job, workers: WorkerPool, where: learner_work.Folders, record: 
     )
 
 
-def variant_params(folder: Path) -> dict[str, dict[str, Any]]:
+def variant_params(folder: Path) -> dict[str, exercises.Params]:
     """Exercise -> parameters from the variant file next to a notebook; empty for the canonical variant."""
     from course_grader.exercises import VARIANT_FILE
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from course_grader.clean_text import clean
 from course_grader.judge.report import report_dict
@@ -45,7 +44,7 @@ class Graded:
         )
 
 
-def as_data(results: Sequence[Graded]) -> dict[str, Any]:
+def as_data(results: Sequence[Graded]) -> dict[str, object]:
     """Plain JSON data: for each chapter its notebook, points, notes or trouble, and its exercises with their
     verdicts."""
     return {

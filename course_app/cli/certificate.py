@@ -3,12 +3,16 @@
 import json
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from course_app.cli.console import examples, part
 from course_lib.installation import called_here
+
+if TYPE_CHECKING:
+    from course_app.check.command import Job
+    from course_app.check.results import Graded
 
 EXAMPLES = examples(
     'course certificate --name "Ada Lovelace"           writes certificate.html into the work folder',
@@ -74,5 +78,5 @@ def _verify(path: Path, where: object, as_json: bool) -> None:
     raise typer.Exit(1 if found else 0)
 
 
-def _say(job: Any) -> None:
+def _say(job: "Job | Graded") -> None:
     typer.echo(f"judging {job.name} …", err=True)

@@ -3,12 +3,17 @@
 import json
 import sys
 import time
-from typing import Annotated, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from course_app.cli.console import examples, part
 from course_lib.folders import ROOT, require
+
+if TYPE_CHECKING:
+    from course_grader.attacks.sheet import Attack
+    from course_grader.attacks.trial import Row
 
 EXAMPLES = examples(
     "course class self-test                          every attack, on the strongest sandbox of this machine",
@@ -67,7 +72,7 @@ def self_test(
     raise typer.Exit(int(not rows or not all(row.held for row in rows) or level == "none"))
 
 
-def _chosen(trial: Any, sandbox: Any, words: list[str], level: str) -> list[Any]:
+def _chosen(trial: ModuleType, sandbox: ModuleType, words: list[str], level: str) -> "list[Attack]":
     """The attacks that these words name and that this level can be tried with."""
     from course_grader.attacks.sheet import KINDS
     from course_lib.messages import Trouble
@@ -84,7 +89,7 @@ def _chosen(trial: Any, sandbox: Any, words: list[str], level: str) -> list[Any]
     return found
 
 
-def _tried(trial: Any, sandbox: Any, attacks: list[Any], level: str, quiet: bool) -> list[Any]:
+def _tried(trial: ModuleType, sandbox: ModuleType, attacks: "list[Attack]", level: str, quiet: bool) -> "list[Row]":
     """All of them tried, with a bar where somebody looks."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -100,7 +105,7 @@ def _tried(trial: Any, sandbox: Any, attacks: list[Any], level: str, quiet: bool
     ):
         task = bar.add_task("attacking", total=len(attacks))
 
-        def say(row: Any) -> None:
+        def say(row: "Row") -> None:
             bar.update(task, advance=1, description=row.attack.name)
             if not row.held:
                 bar.console.print(f"{row.attack.name}: {row.why}", style="red", markup=False, highlight=False)
@@ -114,7 +119,7 @@ def _unprotected(level: str) -> tuple[str, ...]:
     return (*([WEAKER[level]] if level in WEAKER else []), *UNPROTECTED)
 
 
-def _print_list(attacks: list[Any], as_json: bool) -> None:
+def _print_list(attacks: "list[Attack]", as_json: bool) -> None:
     if as_json:
         data = [
             {"attack": each.name, "kind": each.kind, "words": each.words, "chapter": each.chapter} for each in attacks
@@ -132,7 +137,7 @@ def _print_list(attacks: list[Any], as_json: bool) -> None:
     Console(highlight=False, width=None if sys.stdout.isatty() else 140).print(table)
 
 
-def _show(rows: list[Any], level: str, seconds: float) -> None:
+def _show(rows: "list[Row]", level: str, seconds: float) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -4,12 +4,15 @@ import json
 import sys
 import time
 from types import ModuleType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from course_app.cli.console import examples, part
 from course_lib.messages import Trouble
+
+if TYPE_CHECKING:
+    from course_app.learner.progress import Progress
 
 EXAMPLES = examples(
     "course drill                             questions from the chapters that you have passed",
@@ -59,7 +62,7 @@ def drill(
     typer.echo(f"{sitting.right} of {sitting.asked} right.{missed}")
 
 
-def _passed(exercises: ModuleType, kept: dict) -> list[str]:
+def _passed(exercises: ModuleType, kept: "Progress") -> list[str]:
     from course_app.learner import progress
 
     course = [

@@ -43,9 +43,11 @@ def list_(
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for name in ("from", "kind", "what", "device", "when", "verdict", "file"):
-        table.add_column(name, overflow="fold")
+    heads = ("from", "what", "device", "when", "verdict", "file")
+    for name in heads:
+        table.add_column(name, overflow="fold", no_wrap=name not in ("what", "device"))
     for row in rows:
         shown = row | {"when": row["when"][:10], "file": "/".join(Path(row["file"]).parts[-2:])}
-        table.add_row(*(str(shown[name]) for name in ("from", "kind", "what", "device", "when", "verdict", "file")))
+        shown["what"] = row["kind"] if row["what"] == row["kind"] else f"{row['kind']} {row['what']}"
+        table.add_row(*(str(shown[name]) for name in heads))
     Console(highlight=False).print(table if rows else "There is none yet: course run train --out work/evidence")

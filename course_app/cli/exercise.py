@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -78,12 +78,12 @@ def test(
             for row in rows
         ],
     )
-    escaped = sum(not row.ok for row in rows)
-    typer.echo(f"{count_text(len(rows), 'answer')}, {escaped or 'none'} with another result than meant.")
-    raise typer.Exit(1 if escaped else 0)
+    odd = sum(not row.ok for row in rows)
+    typer.echo(f"{count_text(len(rows), 'answer')}, {odd or 'none'} with another result than meant.")
+    raise typer.Exit(1 if odd else 0)
 
 
-def _judged(folder: "ClassFolder", exercise: str) -> list[Any]:
+def _judged(folder: "ClassFolder", exercise: str) -> "list[Row]":
     """Every answer in the bank of a class's own exercise, judged; Trouble where a part of it is not written."""
     from course_grader.bank import answer_bank, kill_matrix
     from course_grader.exercises import class_exercises
@@ -188,7 +188,7 @@ def _told(path: Path, row: "Row") -> str:
     return f"{head}\n      {row.message}" if row.message else head
 
 
-def _as_data(path: Path, row: "Row") -> dict[str, Any]:
+def _as_data(path: Path, row: "Row") -> dict[str, object]:
     """One answer as plain data."""
     failing = [each for each in row.report.verdicts if not each.ok]
     return {

@@ -2,12 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from course_app.cli.console import examples, part
 from course_lib.messages import count_text
+
+if TYPE_CHECKING:
+    from course_app.recordings.explaining import Explained
+    from course_app.recordings.report import Finding, Report
 
 EXAMPLES = examples(
     "course explain nccl_trace_rank_*      flight recorders: who waits for whom",
@@ -49,7 +53,7 @@ def explain(
         raise typer.Exit(1)
 
 
-def lines(report: Any) -> list[str]:
+def lines(report: "Report") -> list[str]:
     """A report as lines of text: findings by chapter number, notes, and the chapters' names."""
     said = [f"{heading(report)}"]
     for finding in report.findings:
@@ -59,27 +63,27 @@ def lines(report: Any) -> list[str]:
     return [*said, f"  Chapters: {'; '.join(chapters(report))}."]
 
 
-def heading(report: Any) -> str:
+def heading(report: "Report") -> str:
     """What was read: the kind, and the files."""
     names = [Path(name).name for name in report.files]
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return f"{report.kind[0].upper()}{report.kind[1:]}, {count_text(len(names), 'file')} ({shown})"
 
 
-def cause(finding: Any) -> str:
+def cause(finding: "Finding") -> str:
     """The cause that a finding suggests, and what to look at."""
     fault = part("course_chapters.ch17.diagnosis", "explaining recordings").FAULTS[finding.fault]
     return f"Possible cause ({fault.name}): {fault.cause} Look at {fault.look}."
 
 
-def chapters(report: Any) -> list[str]:
+def chapters(report: "Report") -> list[str]:
     """The chapters that explain a report, with the commands that open them."""
     course = part("course_chapters.course", "explaining recordings")
     numbers = dict.fromkeys(finding.chapter for finding in report.findings)
     return [f"{course.chapter(number).title} (course learn {number})" for number in numbers]
 
 
-def _as_json(found: Any) -> dict[str, Any]:
+def _as_json(found: "Explained") -> dict[str, object]:
     return {
         "reports": [
             {

@@ -5,12 +5,15 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
 from course_app.cli.console import examples, part
 from course_lib.messages import Trouble, count_text
+
+if TYPE_CHECKING:
+    from course_lib.cluster import Run, Topology
 
 EXAMPLES = examples(
     "course meter --ranks 8 train.py --batch 32           what torchrun --nproc-per-node 8 train.py would send",
@@ -55,7 +58,7 @@ def meter(
         raise Trouble(f"{script} did not stop: {error}", "a rank must not wait outside torch.distributed") from error
     except SyntaxError as error:
         raise Trouble(f"{script}, line {error.lineno}: {error.msg}.", "mend it first") from error
-    found = {"script": str(script), "on": on, **_figures(run)}
+    found: Found = {"script": str(script), "on": on, **_figures(run)}
     if as_json:
         typer.echo(json.dumps({**found, "output": run.output}, indent=1))
     else:
@@ -65,7 +68,7 @@ def meter(
     raise typer.Exit(int(bool(found["problem"])))
 
 
-def _topology(text: str) -> tuple[Any, str, int]:
+def _topology(text: str) -> "tuple[Topology, str, int]":
     """The topology, in words, and its number of devices; 0 without a description."""
     from course_lib.cluster import Topology
 
@@ -81,12 +84,65 @@ def _topology(text: str) -> tuple[Any, str, int]:
         raise Trouble(f"--topology {text}: {error}", "write it as in 2x4xh100") from error
     per_node = int(sizes[2]) if sizes[1] else min(int(sizes[2]), one.per_node)
     nodes = int(sizes[1]) if sizes[1] else -(-int(sizes[2]) // per_node)
-    wires = [(wire.latency, wire.bandwidth) for wire in (one.inside, one.across)]
+    inside, across = ((wire.latency, wire.bandwidth) for wire in (one.inside, one.across))
     words = f"{nodes} x {per_node} {one.device}"
-    return Topology.nodes(per_node, *wires, flops=one.matmul), words, nodes * per_node
+    return Topology.nodes(per_node, inside, across, flops=one.matmul), words, nodes * per_node
 
 
-def _figures(run: Any) -> dict[str, Any]:
+class Wire(TypedDict):
+    """What passed over one kind of link."""
+
+    bytes: int
+    messages: int
+
+
+class Line(TypedDict):
+    """What a line of the script sent."""
+
+    line: str
+    bytes: int
+    messages: int
+
+
+class OfRank(TypedDict):
+    """What a rank moved, held and computed."""
+
+    rank: int
+    sent: int
+    received: int
+    collectives: int
+    exposed_seconds: float
+    hidden_seconds: float
+    flops: int
+    peak_bytes: int
+    peak_roles: dict[str, int]
+
+
+Pair = TypedDict("Pair", {"from": int, "to": int, "bytes": int, "messages": int, "wire": str})
+
+
+class Figures(TypedDict):
+    """What was counted, as plain data: bytes, and seconds of the described cluster."""
+
+    ranks: int
+    seconds: float
+    wires: dict[str, Wire]
+    pairs: list[Pair]
+    lines: list[Line]
+    lines_are_all: bool
+    by_rank: list[OfRank]
+    problem: str
+    hazards: list[str]
+
+
+class Found(Figures):
+    """The same, and of which script and on what."""
+
+    script: str
+    on: str
+
+
+def _figures(run: "Run") -> Figures:
     """What was counted, as plain data: bytes, and seconds of the described cluster."""
     counted, levels = run.meter, run.topology.levels
     exposed, hidden = run.exposed(), run.hidden()
@@ -140,7 +196,7 @@ def _problem(error: BaseException | None) -> str:
     return text
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
+def _lines(found: Found) -> list[str]:
     """The report as text."""
     from course_lib.estimate.units import bytes_text, duration_text
 
@@ -179,7 +235,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
 _WIRES = {"node": "the links inside a server", "network": "the network between servers", "link": "the links"}
 
 
-def _page(found: dict[str, Any], run: Any) -> str:
+def _page(found: Found, run: "Run") -> str:
     """The report as one page that needs no other file, with the beginning of the timeline."""
     from course_app.certificate.page import STYLE
     from course_lib.draw import page as picture

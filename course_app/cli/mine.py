@@ -2,8 +2,9 @@
 
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -12,6 +13,8 @@ from course_lib.messages import Trouble
 
 if TYPE_CHECKING:
     from course_app.own_trainer.axes import Axis
+    from course_app.own_trainer.closing import Compared
+    from course_app.own_trainer.processes import Timed
     from course_app.own_trainer.trials import Assembly
 
 EXAMPLES = examples(
@@ -22,6 +25,17 @@ EXAMPLES = examples(
     'course mine --out ~/trainer --name "Ada"     a folder to take away, with a README',
     "course mine --json                           for a program",
 )
+
+
+class TimedRow(NamedTuple):
+    """An axis on so many real processes, with the learner's parts or the course's."""
+
+    axis: str
+    ranks: int
+    parts: str
+    timed: "Timed"
+    difference: float | None
+    reason: str
 
 
 def mine(
@@ -56,16 +70,14 @@ def mine(
     parts = answers.collected(work.folders())
     with tempfile.TemporaryDirectory() as folder:
         assembly = trials.Assembly(parts, Path(folder))
-        data = _trained(assembly, chosen, counts, steps)
-        if processes or gpus:
-            data["processes"] = _timed(assembly, chosen, counts, steps, gpus)
-            data["objections"] += [row["reason"] for row in data["processes"] if row["reason"]]
-        _report(assembly, data, as_json)
+        compared, differs = _trained(assembly, chosen, counts, steps)
+        timed = _timed(assembly, chosen, counts, steps, gpus) if processes or gpus else []
+        _report(assembly, compared, timed, as_json)
         if out is not None:
             export = part("course_app.own_trainer.export", "your own trainer")
-            written = export.export(assembly.parts, out.expanduser(), name, [each.yours for each in data["compared"]])
+            written = export.export(assembly.parts, out.expanduser(), name, [each.yours for each in compared])
             typer.echo(f"Written to {written}; its README says how to run it.", err=as_json)
-    raise typer.Exit(1 if data["objections"] or assembly.left_out else 0)
+    raise typer.Exit(1 if differs or any(row.reason for row in timed) or assembly.left_out else 0)
 
 
 def _axes(names: list[str]) -> "list[Axis]":
@@ -88,8 +100,8 @@ def _counts(text: str) -> list[int]:
     return [int(word) for word in words]
 
 
-def _trained(assembly: "Assembly", axes: "list[Axis]", counts: list[int], steps: int) -> dict[str, Any]:
-    """Every run on the metered cluster, and what objects to it."""
+def _trained(assembly: "Assembly", axes: "list[Axis]", counts: list[int], steps: int) -> "tuple[list[Compared], bool]":
+    """Every run on the metered cluster, and whether one of them is not the library's training."""
     from course_app.own_trainer.axes import AXES
     from course_app.own_trainer.closing import compared
     from course_app.own_trainer.trials import objection
@@ -99,11 +111,10 @@ def _trained(assembly: "Assembly", axes: "list[Axis]", counts: list[int], steps:
         for axis in axes
         for each in compared(assembly, axis, [count for count in counts if count <= axis.most_ranks], steps)
     ]
-    reasons = [objection(each.yours, AXES[each.yours.axis]) for each in found]
-    return {"compared": found, "objections": [reason for reason in reasons if reason]}
+    return found, any(objection(each.yours, AXES[each.yours.axis]) for each in found)
 
 
-def _timed(assembly: "Assembly", axes: "list[Axis]", counts: list[int], steps: int, gpus: bool) -> list[dict[str, Any]]:
+def _timed(assembly: "Assembly", axes: "list[Axis]", counts: list[int], steps: int, gpus: bool) -> list[TimedRow]:
     """Every axis on real processes, with the learner's parts and with the course's, each held against the library."""
     from dataclasses import replace
 
@@ -125,47 +136,38 @@ def _timed(assembly: "Assembly", axes: "list[Axis]", counts: list[int], steps: i
             for whose, folder in [("yours", assembly.mine)] * own + [("the course's", assembly.course)]:
                 got = timed(axis, count, home, folder, s, gpus)
                 made = Trial(axis=axis.name, ranks=count, losses=got.losses, library=want, error=got.error)
-                rows.append(
-                    {
-                        "axis": axis.name,
-                        "ranks": count,
-                        "parts": whose,
-                        "timed": got,
-                        "difference": made.difference if got.losses else None,
-                        "reason": objection(made, axis),
-                    }
-                )
+                difference = made.difference if got.losses else None
+                rows.append(TimedRow(axis.name, count, whose, got, difference, objection(made, axis)))
     return rows
 
 
-def _report(assembly: "Assembly", data: dict[str, Any], as_json: bool) -> None:
+def _report(assembly: "Assembly", compared: "list[Compared]", timed: Sequence[TimedRow], as_json: bool) -> None:
     from dataclasses import asdict
 
     from course_app.own_trainer import report
     from course_app.own_trainer.export import record
 
-    timed = data.get("processes", [])
     if as_json:
-        runs = [{**asdict(each.yours), "course_sent": each.course and each.course.sent} for each in data["compared"]]
-        real = [{**row, "timed": asdict(row["timed"])} for row in timed]
+        runs = [{**asdict(each.yours), "course_sent": each.course and each.course.sent} for each in compared]
+        real = [{**row._asdict(), "timed": asdict(row.timed)} for row in timed]
         typer.echo(json.dumps({**record(assembly.parts, ""), "runs": runs, "processes": real}, indent=1))
         return
     _table(report.part_rows(assembly.parts))
     typer.echo(report.summary(assembly.parts) + "\n")
-    _table(report.trial_rows(data["compared"]))
+    _table(report.trial_rows(compared))
     if timed:
         typer.echo("")
         _table([_timed_row(row) for row in timed])
 
 
-def _timed_row(row: dict[str, Any]) -> dict[str, str]:
-    got = row["timed"]
+def _timed_row(row: TimedRow) -> dict[str, str]:
+    got = row.timed
     return {
-        "axis": row["axis"],
-        "processes": str(row["ranks"]),
-        "parts": row["parts"],
+        "axis": row.axis,
+        "processes": str(row.ranks),
+        "parts": row.parts,
         "last loss": f"{got.losses[-1]:.4f}" if got.losses else "—",
-        "largest difference from the library, nats": row["reason"] or f"{row['difference']:.0e}",
+        "largest difference from the library, nats": row.reason or f"{row.difference:.0e}",
         "tokens/s, fastest step": f"{got.tokens_per_second:,.0f}" if got.losses else "—",
         "on": got.device,
     }

@@ -7,12 +7,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from course_app.cli.console import examples, part
 from course_lib.messages import Trouble, count_text
+
+if TYPE_CHECKING:
+    from course_lib.estimate.facts import ModelShape
+    from course_lib.parallel.planner import Cluster, Job, Plan
 
 EXAMPLES = examples(
     "course plan --model llama3-70b --gpus 64xH100            plans that differ, and what binds each",
@@ -47,7 +52,8 @@ def plan(
     software: Annotated[
         str,
         typer.Option(
-            "--software", help="Whose kernels, overlap and memory count: megatron-core, torchtitan, nanotron, course."
+            "--software",
+            help="Whose kernels, overlap and memory: megatron-core, megatron-bridge, torchtitan, nanotron, course.",
         ),
     ] = "megatron-core",
     tokens: Annotated[str, typer.Option("--tokens", help="Tokens of the run, as in 2T.")] = "2T",
@@ -120,7 +126,7 @@ def plan(
         typer.echo(f"\nThe page with pictures: {page}")
 
 
-def explain(plans: Mapping[str, Any], tokens: float) -> list[str]:
+def explain(plans: "Mapping[str, Plan]", tokens: float) -> list[str]:
     """Each plan in a few lines: its wish and layout; time and cost; memory and time by part; what binds it; what it
     gives up."""
     from course_lib.estimate.units import bytes_text, duration_text, percent_text
@@ -135,7 +141,7 @@ def explain(plans: Mapping[str, Any], tokens: float) -> list[str]:
             f"{place}. {wish[0].upper()}{wish[1:]}: {degrees(plan)}",
             f"   {duration_text(plan.seconds)} a step, {cost(plan, tokens)}; MFU "
             f"{percent_text(float(plan.estimate.mfu))} ({percent_text(float(plan.estimate.attention_mfu))} "
-            "with attention)",
+            f"with attention){' of the 16-bit peak' * (plan.job.dtype != 'bf16')}",
             f"   Memory: {bytes_text(plan.memory)} of {bytes_text(plan.cluster.memory)}: {held}",
             *([f"   In the server's memory: {_in_server(plan)}"] * plan.job.offload),
             f"   Time: {spent}",
@@ -144,7 +150,7 @@ def explain(plans: Mapping[str, Any], tokens: float) -> list[str]:
     return lines
 
 
-def _in_server(plan: Any) -> str:
+def _in_server(plan: "Plan") -> str:
     """What a device offloads, of what the server has for it, as far as a source says that."""
     from course_lib.estimate.units import bytes_text
     from course_lib.parallel.planner import offloaded
@@ -154,20 +160,20 @@ def _in_server(plan: Any) -> str:
     return f"{bytes_text(float(offloaded(plan.job, plan.layout)))} a device, {told}"
 
 
-def about(one: Any) -> str:
+def about(one: "ModelShape") -> str:
     """The model in a line: parameters, those of a token, and what its config leaves to know."""
     active = "" if one.active_params == one.params else f", {one.active_params:,} of them used by a token"
     return f"{one.name}: {one.params:,} parameters{active}.{' Note: ' + one.note + '.' if one.note else ''}"
 
 
-def devices(cluster: Any) -> str:
+def devices(cluster: "Cluster") -> str:
     """The devices in a line: how many, how they are joined, what they cost, where the rates are from."""
     price = f"${cluster.usd_per_hour:.2f} an hour each" if cluster.usd_per_hour else "price unknown"
     servers = f" in servers of {cluster.per_node}" if cluster.gpus > cluster.per_node else ""
     return f"{cluster.gpus:,} x {cluster.name}{servers}, {price}. Rates: {cluster.source}."
 
 
-def run(job: Any, tokens: float) -> str:
+def run(job: "Job", tokens: float) -> str:
     """The run in a line: tokens, batch, sequence, number format, and what the times leave out."""
     batch = f"steps of {job.sequences:,} sequences of {job.seq:,} tokens ({job.tokens:,} tokens)"
     return f"{_tokens(tokens)} in {batch}, {job.dtype}, Adam with fp32 state, {job.software.name}; {CONDITIONS}."
@@ -178,7 +184,7 @@ def _tokens(many: float) -> str:
     return f"{many / SIZES[size]:g}{size} tokens"
 
 
-def _sequence(one: Any, asked: int | None) -> int:
+def _sequence(one: "ModelShape", asked: int | None) -> int:
     """Tokens of a sequence; refused if the model has no position for each of them."""
     if asked and one.learned_positions and asked > one.seq_len:
         raise ValueError(f"--seq is {asked}; {one.name} has {one.seq_len} learned positions.")
@@ -191,12 +197,25 @@ def _batch(gpus: int) -> int:
     return USUAL_BATCH if fits else max(1, round(USUAL_BATCH / gpus)) * gpus
 
 
-def _serve(one: Any, cluster: Any, as_json: bool, prompt: int = 2048, output: int = 256) -> None:
+class Replica(NamedTuple):
+    """What replicas on so many devices give."""
+
+    devices_of_a_replica: int
+    replicas: int
+    sequences_at_once: int
+    cache_bytes_per_token: float
+    first_token_seconds: float
+    token_seconds: float
+    tokens_per_second: float
+    usd_per_million_tokens: float | None
+
+
+def _serve(one: "ModelShape", cluster: "Cluster", as_json: bool, prompt: int = 2048, output: int = 256) -> None:
     """What replicas of 1, 2, 4, … devices give to requests of 2,048 tokens and replies of 256."""
     serving = part("course_lib.operate.serving", "planning a service")
     units = part("course_lib.estimate.units", "planning a service")
     server = min(cluster.gpus, cluster.per_node)
-    rows: list[dict[str, Any]] = []
+    rows: list[Replica] = []
     size = 2.0
     for size in (2.0, 1.0):  # bytes of a weight: 8 bits where 16 do not fit
         for tp in (1 << power for power in range(server.bit_length())):
@@ -209,16 +228,16 @@ def _serve(one: Any, cluster: Any, as_json: bool, prompt: int = 2048, output: in
                 continue  # it does not fit
             usd = serving.usd_per_million(cluster.usd_per_hour, cluster.gpus, rate) if cluster.usd_per_hour else None
             rows.append(
-                {
-                    "devices_of_a_replica": tp,
-                    "replicas": cluster.gpus // tp,
-                    "sequences_at_once": serving.largest_batch(each, prompt + output),
-                    "cache_bytes_per_token": each.kv_token_bytes,
-                    "first_token_seconds": serving.prefill_seconds(each, prompt),
-                    "token_seconds": serving.decode_seconds(each, 1, prompt + output / 2),
-                    "tokens_per_second": rate,
-                    "usd_per_million_tokens": usd,
-                }
+                Replica(
+                    devices_of_a_replica=tp,
+                    replicas=cluster.gpus // tp,
+                    sequences_at_once=serving.largest_batch(each, prompt + output),
+                    cache_bytes_per_token=each.kv_token_bytes,
+                    first_token_seconds=serving.prefill_seconds(each, prompt),
+                    token_seconds=serving.decode_seconds(each, 1, prompt + output / 2),
+                    tokens_per_second=rate,
+                    usd_per_million_tokens=usd,
+                )
             )
         if rows:
             break
@@ -229,12 +248,8 @@ def _serve(one: Any, cluster: Any, as_json: bool, prompt: int = 2048, output: in
             f"{need:.0f} GB."
         )
     if as_json:
-        typer.echo(
-            json.dumps(
-                {"model": one.name, "weight_bytes": size, "prompt": prompt, "output": output, "replicas": rows},
-                indent=1,
-            )
-        )
+        found = {"model": one.name, "weight_bytes": size, "prompt": prompt, "output": output}
+        typer.echo(json.dumps({**found, "replicas": [each._asdict() for each in rows]}, indent=1))
         return
     typer.echo("\n".join([about(one), devices(cluster)]))
     typer.echo(
@@ -242,13 +257,13 @@ def _serve(one: Any, cluster: Any, as_json: bool, prompt: int = 2048, output: in
         f"{output}, requests always waiting.\n"
     )
     for row in rows:
-        price = f"${row['usd_per_million_tokens']:.2f}" if row["usd_per_million_tokens"] else "price unknown"
+        price = f"${row.usd_per_million_tokens:.2f}" if row.usd_per_million_tokens else "price unknown"
         typer.echo(
-            f"{count_text(row['replicas'], 'replica')} of {count_text(row['devices_of_a_replica'], 'device')}: "
-            f"{row['tokens_per_second']:,.0f} output tokens/s in all, {price} a million; "
-            f"{count_text(row['sequences_at_once'], 'sequence')} at once in a replica. A request alone: first token "
-            f"after {units.duration_text(row['first_token_seconds'])}, then one every "
-            f"{units.duration_text(row['token_seconds'])}"
+            f"{count_text(row.replicas, 'replica')} of {count_text(row.devices_of_a_replica, 'device')}: "
+            f"{row.tokens_per_second:,.0f} output tokens/s in all, {price} a million; "
+            f"{count_text(row.sequences_at_once, 'sequence')} at once in a replica. A request alone: first token "
+            f"after {units.duration_text(row.first_token_seconds)}, then one every "
+            f"{units.duration_text(row.token_seconds)}"
         )
 
 
@@ -272,7 +287,7 @@ def _dollars(limit: float | None) -> float | None:
     return limit
 
 
-def _as_json(planner: Any, one: Any, tokens: float) -> dict[str, Any]:
+def _as_json(planner: ModuleType, one: "Plan", tokens: float) -> dict[str, object]:
     where, found = one.layout, one.estimate
     lines, refused = commands(one)
     return {
@@ -299,7 +314,7 @@ def _as_json(planner: Any, one: Any, tokens: float) -> dict[str, Any]:
     }
 
 
-def commands(one: Any) -> tuple[Mapping[str, str], Mapping[str, str]]:
+def commands(one: "Plan") -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Command lines by framework, and the reasons of those that cannot run the plan."""
     from course_chapters import framework_commands
 

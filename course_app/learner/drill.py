@@ -9,16 +9,35 @@ import math
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TypedDict
 
 from course_app.learner.progress import change, read_store
 
 FILE = Path(".course") / "drill.json"
 DAYS = (0, 1, 3, 7, 21)  # days until a question of each box is due again
-_EMPTY: dict[str, Any] = {"questions": {}, "sittings": []}
+
+
+class Entry(TypedDict):
+    """What is kept of one question."""
+
+    box: int
+    missed: bool
+    day: float
+    right: int
+    wrong: int
+
+
+class Store(TypedDict):
+    """What is kept of earlier sittings."""
+
+    questions: dict[str, Entry]
+    sittings: list[dict[str, float]]
+
+
+_EMPTY: Store = {"questions": {}, "sittings": []}
 
 
 class Question(Protocol):
@@ -44,7 +63,7 @@ class Sitting:
     missed: tuple[str, ...]  # ids, as they will return
 
 
-def due(questions: Iterable[Question], store: Mapping[str, Any], today: float) -> list[Question]:
+def due(questions: Iterable[Question], store: Store, today: float) -> list[Question]:
     """The questions to ask, missed ones first, then new ones, then those whose box is due; never before their day.
 
     `today` in days since 1970.
@@ -61,9 +80,9 @@ def due(questions: Iterable[Question], store: Mapping[str, Any], today: float) -
     return sorted(ready, key=order)
 
 
-def answered(entry: Mapping[str, Any] | None, right: bool, today: float) -> dict[str, Any]:
+def answered(entry: Entry | None, right: bool, today: float) -> Entry:
     """A question's new entry: up a box if right, else back to the first."""
-    old = entry or {"box": 0, "right": 0, "wrong": 0}
+    old: Entry = entry or {"box": 0, "missed": False, "day": today, "right": 0, "wrong": 0}
     return {
         "box": min(old["box"] + 1, len(DAYS) - 1) if right else 0,
         "missed": not right,
@@ -109,7 +128,7 @@ def number_in(text: str, unit: str = "") -> float | None:
     return number if math.isfinite(number) else None
 
 
-def load(work: Path) -> dict[str, Any]:
+def load(work: Path) -> Store:
     """What is kept of earlier sittings."""
     return read_store(work / FILE, _EMPTY)
 
@@ -172,7 +191,7 @@ def _one(
 
 
 def _keep(work: Path, question: str, right: bool, today: float) -> None:
-    def add(store: dict[str, Any]) -> None:
+    def add(store: Store) -> None:
         store["questions"][question] = answered(store["questions"].get(question), right, today)
 
     change(work / FILE, add, _EMPTY)

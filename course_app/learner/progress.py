@@ -9,15 +9,45 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
 
 from course_app.learner.work import find_work
 from course_grader.notebooks import write_whole
 
+if TYPE_CHECKING:
+    from course_grader.judge.report import ProgressEntry
+
 FILE = Path(".course") / "progress.json"
+Store = TypeVar("Store", bound=Mapping[str, object])
 
 
-def record(report: Mapping[str, Any], work: Path | None = None) -> None:
+class Entry(TypedDict, total=False):
+    """What is recorded of one exercise; the last three of a prediction."""
+
+    chapter: str
+    kind: str
+    state: str
+    points: float
+    maximum: float
+    passed: bool
+    tries: int
+    first_pass: str | None
+    last: str
+    interval: list[float]
+    truth: float
+    held: bool
+
+
+class Progress(TypedDict):
+    """All that is recorded."""
+
+    exercises: dict[str, Entry]
+
+
+_EMPTY: Progress = {"exercises": {}}
+
+
+def record(report: "ProgressEntry", work: Path | None = None) -> None:
     """Add one judged exercise. Does nothing outside a work folder.
 
     `report` has id, state, points, maximum, passed, and where known chapter and kind; a prediction has interval, truth
@@ -28,7 +58,7 @@ def record(report: Mapping[str, Any], work: Path | None = None) -> None:
     if work is None or not report.get("id"):
         return
 
-    def add(store: dict[str, Any]) -> None:
+    def add(store: Progress) -> None:
         old = store["exercises"].get(report["id"], {})
         entry = {
             "chapter": report.get("chapter", old.get("chapter", "")),
@@ -41,17 +71,18 @@ def record(report: Mapping[str, Any], work: Path | None = None) -> None:
             "first_pass": old.get("first_pass") or (_now() if report.get("passed") else None),
             "last": _now(),
         }
-        first_guess = {name: report[name] for name in ("interval", "truth", "held") if name in report}
-        entry |= {name: old[name] for name in ("interval", "truth", "held") if name in old} or first_guess
-        store["exercises"][report["id"]] = entry
+        guess: dict[str, object] = {name: report[name] for name in ("interval", "truth", "held") if name in report}
+        first: dict[str, object] = {name: old[name] for name in ("interval", "truth", "held") if name in old}
+        entry |= first or guess
+        store["exercises"][report["id"]] = cast(Entry, entry)
 
-    change(work / FILE, add, {"exercises": {}})
+    change(work / FILE, add, _EMPTY)
 
 
-def load(work: Path | None = None) -> dict[str, Any]:
-    """Everything recorded: {"exercises": {id: entry}}; empty outside a work folder."""
+def load(work: Path | None = None) -> Progress:
+    """Everything recorded; empty outside a work folder."""
     work = work or find_work()
-    return read_store(work / FILE, {"exercises": {}}) if work else {"exercises": {}}
+    return read_store(work / FILE, _EMPTY) if work else {"exercises": {}}
 
 
 def _now() -> str:
@@ -61,9 +92,9 @@ def _now() -> str:
 # ---------------------------------------------------------------------------------------------- a store of one file
 
 
-def read_store(path: Path, empty: Mapping[str, object]) -> dict[str, Any]:
+def read_store(path: Path, empty: Store) -> Store:
     """The JSON object at `path`, with the keys of `empty`. A damaged file is moved aside, never thrown away."""
-    fresh = json.loads(json.dumps(empty))
+    fresh: Store = json.loads(json.dumps(empty))
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -74,10 +105,10 @@ def read_store(path: Path, empty: Mapping[str, object]) -> dict[str, Any]:
         with suppress(OSError):
             os.replace(path, path.with_name(f"{path.name}.damaged-{time.time_ns()}"))
         return fresh
-    return data
+    return cast(Store, data)
 
 
-def change(path: Path, edit: Callable[[dict[str, Any]], None], empty: Mapping[str, object]) -> None:
+def change(path: Path, edit: Callable[[Store], None], empty: Store) -> None:
     """Read the store, let `edit` change it, write it whole; other processes wait their turn."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(path.with_suffix(".lock")):
@@ -134,7 +165,7 @@ class Row:
         return self.core > 0 and self.core_done == self.core
 
 
-def table(course: list[Exercise], store: Mapping[str, Any]) -> list[Row]:
+def table(course: list[Exercise], store: Progress) -> list[Row]:
     """A line for each chapter, in order, from the course's exercises and what is recorded."""
     done = store["exercises"]
 
@@ -158,13 +189,13 @@ def table(course: list[Exercise], store: Mapping[str, Any]) -> list[Row]:
     return [line(chapter) for chapter in sorted({exercise.chapter for exercise in course})]
 
 
-def latest_chapter(store: Mapping[str, Any]) -> str | None:
+def latest_chapter(store: Progress) -> str | None:
     """The chapter of the exercise that was checked last; None before the first check."""
     entries = sorted(store["exercises"].values(), key=lambda entry: entry.get("last") or "")
     return entries[-1]["chapter"] if entries else None
 
 
-def where_one_was(rows: Sequence[Row], store: Mapping[str, Any]) -> Row | None:
+def where_one_was(rows: Sequence[Row], store: Progress) -> Row | None:
     """The chapter to go on with: the first with an unfinished core from the one last worked on, else the first of all
     that has one; None where all core exercises are done."""
     at = latest_chapter(store) or ""
@@ -172,7 +203,7 @@ def where_one_was(rows: Sequence[Row], store: Mapping[str, Any]) -> Row | None:
     return next((row for row in unfinished if row.chapter >= at), unfinished[0] if unfinished else None)
 
 
-def calibration(store: Mapping[str, Any]) -> tuple[int, int]:
+def calibration(store: Progress) -> tuple[int, int]:
     """(predictions whose interval held the truth, predictions made), first guesses only."""
     held = [entry["held"] for entry in store["exercises"].values() if "held" in entry]
     return sum(map(bool, held)), len(held)

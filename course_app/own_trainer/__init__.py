@@ -8,4 +8,4 @@ fit, `export` writes the folder.
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(__name__, {"closing": ("show",)})
+__getattr__, __dir__, __all__ = on_first_use(__name__)

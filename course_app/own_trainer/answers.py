@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from course_app.learner import progress, work
 from course_app.own_trainer.kit.parts import PARTS
@@ -54,7 +53,7 @@ def collected(where: work.Folders) -> dict[str, Part]:
     return parts
 
 
-def _yours(part: Part, entry: Mapping[str, Any], copies: Mapping[str, Path | None]) -> Part:
+def _yours(part: Part, entry: progress.Entry, copies: Mapping[str, Path | None]) -> Part:
     """The learner's part, or the course's with the reason why theirs cannot be used."""
     path, chapter = copies.get(part.card.chapter), part.card.chapter
     if path is None:

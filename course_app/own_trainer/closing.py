@@ -4,15 +4,17 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+
+from torch import Tensor
 
 from course_app.learner import work
 from course_app.own_trainer.answers import collected
 from course_app.own_trainer.axes import AXES, Axis, new_in
+from course_app.own_trainer.kit.settings import Settings
 from course_app.own_trainer.report import Compared, part_rows, summary, trial_rows
 from course_app.own_trainer.trials import Assembly, library_losses, trial
 from course_chapters.table import table
-from course_lib.cluster import ClusterError
+from course_lib.cluster import ClusterError, Comm
 from course_lib.messages import Trouble
 
 Rows = list[dict[str, str]]
@@ -104,7 +106,7 @@ def _answers(assembly: Assembly, axis: Axis) -> Rows:
     assembly.run(axis, [2], axis.settings(STEPS, small=True))
     s = replace(axis.settings(ANSWERING_STEPS), layers=2, total=ANSWERING_STEPS)
     losses, weights = simulate(_trained, 2, args=(s, str(assembly.mine))).results[0]
-    sizes: dict[str, Any] = {name: getattr(s, name) for name in ("vocab", "layers", "hidden", "heads")}
+    sizes = {name: getattr(s, name) for name in ("vocab", "layers", "hidden", "heads")}
     model = transformer.Transformer(transformer.Config(**sizes, seq_len=s.seq, gated=False, positions="learned"))
     model.load_state_dict(weights)
     prompt = text.encode(PROMPT).tolist()
@@ -119,7 +121,7 @@ def _answers(assembly: Assembly, axis: Axis) -> Rows:
     ]
 
 
-def _trained(comm: Any, s: Any, folder: str) -> tuple[list[float], Mapping[str, Any]]:
+def _trained(comm: Comm, s: Settings, folder: str) -> tuple[list[float], Mapping[str, Tensor]]:
     """The losses of a training, and its weights."""
     from course_app.own_trainer.kit.parts import load_parts
     from course_app.own_trainer.kit.run import TRAINERS

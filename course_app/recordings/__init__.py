@@ -7,15 +7,4 @@ first). Each takes the contents of files by name and returns a `Report`. Times a
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(
-    __name__,
-    {
-        "explaining": ("Explained", "explain"),
-        "flight_recorder": ("explain_dumps",),
-        "job_log": ("explain_logs",),
-        "kernel_trace": ("explain_traces",),
-        "memory_snapshot": ("explain_snapshots",),
-        "report": ("Finding", "Report"),
-        "untrusted_file": ("read", "unpickled"),
-    },
-)
+__getattr__, __dir__, __all__ = on_first_use(__name__)

@@ -48,7 +48,7 @@ def files_of(paths: Iterable[Path]) -> list[Path]:
 
 def explain(paths: Iterable[Path]) -> Explained:
     """What files say, together for each kind; one bad file does not cost the others their report."""
-    contents: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
+    contents: dict[str, dict[str, object]] = {kind: {} for kind in KINDS}
     explained = Explained([], {})
     for path in files_of(paths):
         try:

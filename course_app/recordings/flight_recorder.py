@@ -144,7 +144,7 @@ def _hang(job: Job) -> None:
     names = ("rank", "waits_for", "call", "operation", "group")
     rows = [(rank, list(others), call[1], call[2], job.labels[call[0]]) for rank, others, call in waiting]
     report.numbers["waits"] = [dict(zip(names, row, strict=True)) for row in rows]
-    report.drawn = [(rank, other, call[2]) for rank, others, call in waiting for other in others]
+    report.waits = [(rank, other, call[2]) for rank, others, call in waiting for other in others]
     absent = sorted(set().union(*groups.values()) - set(calls))
     if any(each.finished is None for entries in records.values() for each in entries):
         report.notes.append(GLOO)

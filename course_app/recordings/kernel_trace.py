@@ -59,7 +59,7 @@ def explain_traces(traces: Mapping[str, object]) -> Report:
         rank = whole(about.get("rank"), -1) if isinstance(about, dict) else rank_in(name) if len(traces) > 1 else 0
         rank = max(ranks, default=-1) + 1 if rank is None or rank < 0 or rank in ranks else rank
         ranks[rank] = _traced(content, report)
-    report.drawn = ranks = dict(sorted(ranks.items()))
+    report.traced = ranks = dict(sorted(ranks.items()))
     tables = {rank: each.by_step() for rank, each in ranks.items()}
     seconds = {rank: {name: float(each.mean()) for name, each in table.items()} for rank, table in tables.items()}
     report.numbers = {"steps": {rank: len(each.steps) for rank, each in ranks.items()}, "seconds_per_step": seconds}

@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any
 
 from course_app.recordings.report import Report, line_of, rank_in, whole, word
 from course_lib.estimate.units import bytes_text, percent_text
@@ -29,9 +28,9 @@ GUESSED = "Roles are guessed from the lines that allocated; blocks without Pytho
 
 def explain_snapshots(snapshots: Mapping[str, Mapping[str, object]]) -> Report:
     """The report on snapshots by file name. Trouble for one without a segment of a device."""
-    report = Report("memory snapshot", list(snapshots), notes=[GUESSED], drawn={})
+    report = Report("memory snapshot", list(snapshots), notes=[GUESSED])
     for place, (name, snapshot) in enumerate(snapshots.items()):
-        devices: dict[int, list[Mapping[str, Any]]] = {}
+        devices: dict[int, list[Mapping[str, object]]] = {}
         for segment in report.rows(snapshot.get("segments"), "segments"):
             devices.setdefault(whole(segment.get("device")), []).append(segment)
         if not devices:
@@ -68,7 +67,7 @@ def _blocks(report: Report, where: str, segments: Iterable[Mapping[str, object]]
     idle = max(0, reserved - used)
     report.numbers[where] = {"reserved": reserved, "in_use": used, "largest_free": max(free), "by_role": dict(by_role)}
     report.numbers[where]["by_line"] = dict(by_line.most_common(8))
-    report.drawn[where] = dict(by_role) | {"reserved, not in use": idle}
+    report.held[where] = dict(by_role) | {"reserved, not in use": idle}
     most = ", ".join(f"{role} {bytes_text(size)}" for role, size in by_role.most_common(4))
     top = [
         f"{line} {bytes_text(size)} ({percent_text(size / (used or 1), 2)})" for line, size in by_line.most_common(3)

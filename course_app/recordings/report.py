@@ -32,14 +32,16 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what was left out, assumed or cannot be known
     numbers: dict[str, Any] = field(default_factory=dict)  # plain data; seconds, bytes and shares
-    drawn: Any = None  # what the pictures are made of
+    waits: list[tuple[int, int, str]] = field(default_factory=list)  # who waits for whom, in which operation
+    traced: dict[int, Any] = field(default_factory=dict)  # a `kernel_trace.Traced` by rank
+    held: dict[str, dict[str, int]] = field(default_factory=dict)  # bytes by device and role
     visited: int = 0  # entries of lists
 
     def add(self, what: str, chapter: str, fault: str = "") -> None:
         """One more finding."""
         self.findings.append(Finding(what, chapter, fault))
 
-    def rows(self, value: object, what: str) -> Iterator[Mapping[str, Any]]:
+    def rows(self, value: object, what: str) -> Iterator[Mapping[str, object]]:
         """The entries of a list from a file, each a dictionary. Trouble where they are not, or have no end."""
         if not isinstance(value, (list, tuple)):
             raise Trouble(f"{what} is {type(value).__name__}, not a list.", "export it again with torch's own tool")

@@ -11,8 +11,8 @@ import pickletools
 import re
 import stat
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from course_app.recordings.report import word
 from course_lib.messages import Trouble
@@ -25,7 +25,7 @@ SHORTER = "record a shorter time: a few steps in a trace, max_entries=100000 in 
 AGAIN = "copy it again, or have the job write it again: it must be closed before the job ends"
 WANTED = "give a flight recorder's dump (entries), a trace (traceEvents), a memory snapshot (segments) or a log"
 
-_MADE: dict[str, Any] = {"NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False}
+_MADE: dict[str, Callable[..., object]] = {"NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False}
 _MADE |= {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple}
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _FORMS = {  # of instructions by what they do; all others but a few are refused
@@ -42,7 +42,7 @@ _DOES = {name: form for name in _NAMES for form, names in _FORMS.items() if re.f
 _KEYS = (str, int, float, bytes, bool, type(None))
 
 
-def read(path: Path) -> Any:
+def read(path: Path) -> object:
     """What a file holds: plain containers from a pickle or JSON, else text. Trouble, which says what was found."""
     data = unpacked(path)
     if not data.strip(b"\0 \t\r\n"):
@@ -79,7 +79,7 @@ def unpacked(path: Path) -> bytes:
     return data
 
 
-def _json(text: str) -> Any:
+def _json(text: str) -> object:
     try:
         return json.loads(text)
     except RecursionError:
@@ -94,14 +94,14 @@ def _json(text: str) -> Any:
         raise Trouble(f"is no valid JSON: {error}.", AGAIN) from None
 
 
-def unpickled(data: bytes) -> Any:
+def unpickled(data: bytes) -> object:
     """What a pickle holds, if that is dictionaries, lists, tuples, numbers and text. Nothing in it is run or imported.
 
     Trouble where an instruction would import or call something, where the data end early, or exceed a bound.
     """
-    stack: list[Any] = []
-    below: list[list[Any]] = []  # the stacks under each open mark
-    memo: dict[Any, Any] = {}
+    stack: list[object] = []
+    below: list[list[object]] = []  # the stacks under each open mark
+    memo: dict[object, object] = {}
     try:
         for step, (code, given, at) in enumerate(pickletools.genops(data)):
             does = _DOES.get(code.name, code.name)
@@ -142,7 +142,7 @@ def unpickled(data: bytes) -> Any:
     raise Trouble("is a pickle without an end.", AGAIN)
 
 
-def _close(name: str, items: list[Any], stack: list[Any]) -> None:
+def _close(name: str, items: list[object], stack: list[object]) -> None:
     """Put the items behind a mark into the container that they belong to, or that they make."""
     if name in ("LIST", "TUPLE", "DICT"):
         stack.append({} if name == "DICT" else items if name == "LIST" else tuple(items))

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from types import FunctionType
-from typing import Any
 
 from course_lib.folders import ROOT
 
@@ -65,7 +64,7 @@ def _is_module(name: str) -> bool:
         return False
 
 
-def settings() -> dict[str, Any]:
+def settings() -> dict[str, object]:
     """Sphinx's settings for these pages."""
     return {
         "autodoc_member_order": "bysource",

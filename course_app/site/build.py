@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from course_app.site import api, front
 from course_app.site.course_picture import course_picture
@@ -173,7 +172,7 @@ def _sphinx(source: Path, out: Path, doctrees: Path, repository: str) -> list[st
     return [line for line in warnings.getvalue().splitlines() if line.strip()]
 
 
-def configuration(repository: str = "") -> dict[str, Any]:
+def configuration(repository: str = "") -> dict[str, object]:
     """Sphinx's settings: MyST-NB reads the notebooks, Furo is the theme, and nothing is asked of another host."""
     return {
         "project": "Training at Scale",

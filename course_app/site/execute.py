@@ -3,11 +3,15 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import nbformat
+from nbformat import NotebookNode
 
 from course_lib.messages import Trouble
+
+if TYPE_CHECKING:
+    from nbclient import NotebookClient
 
 TIMEOUT = 300  # seconds for one cell
 QUIET = ("--IPKernelApp.log_level=40",)  # without its warning that a kernel on this machine listens unencrypted
@@ -18,10 +22,10 @@ class Executor:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-        self._clients: list[Any] = []
+        self._clients: list[NotebookClient] = []
         self._stopped = False
 
-    def run(self, path: Path) -> Any:
+    def run(self, path: Path) -> NotebookNode:
         """The notebook at `path` with the outputs of all its cells; Trouble that names the cell if one fails."""
         from nbclient import NotebookClient
         from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
@@ -29,7 +33,7 @@ class Executor:
         book = nbformat.read(path, as_version=4)
         running = ""
 
-        def begin(cell: Any, cell_index: int) -> None:
+        def begin(cell: NotebookNode, cell_index: int) -> None:
             nonlocal running
             running = cell.id
             if self._stopped:

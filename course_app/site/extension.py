@@ -2,11 +2,11 @@
 glossary."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.writers.html5 import HTML5Translator
 
 from course_app.site.api import restructured
 from course_app.site.glossary import Words, anchor, linked_in
@@ -16,13 +16,13 @@ from course_chapters import course
 _NOT_IN = (nodes.reference, nodes.title, nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw)
 
 
-def inline(translator: Any, node: nodes.Element) -> None:
+def inline(translator: HTML5Translator, node: nodes.Element) -> None:
     """Write a formula within a line."""
     translator.body.append(f'<span class="math">{mathml(node.astext())}</span>')
     raise nodes.SkipNode
 
 
-def block(translator: Any, node: nodes.Element) -> None:
+def block(translator: HTML5Translator, node: nodes.Element) -> None:
     """Write a formula on a line of its own; it scrolls where the screen is narrower."""
     translator.body.append(f'<div class="math">{mathml(node.astext(), display=True)}</div>')
     raise nodes.SkipNode
@@ -67,7 +67,7 @@ def _running_text(document: nodes.document) -> Iterator[nodes.Text]:
                 yield text
 
 
-def say_levels(app: Sphinx, page: str, template: str, context: dict[str, Any], document: object) -> None:
+def say_levels(app: Sphinx, page: str, template: str, context: dict[str, str], document: object) -> None:
     """Give the captions of the menu their level: Sphinx marks them as headings without one, which screen readers
     need."""
     tree = context.get("furo_navigation_tree", "")
@@ -85,7 +85,7 @@ class UnsearchedFormulas(SphinxPostTransform):
             formula["classes"].append("no-search")
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> dict[str, object]:
     """Called by Sphinx."""
     app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(block, None))
     app.add_post_transform(GlossaryLinks)

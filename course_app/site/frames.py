@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from course_lib.draw.explorer import FOLDER, Control, Explorer
 
@@ -47,12 +46,12 @@ class Dial:
     start: int
     bit: int | None = None  # its place in a row of bits
 
-    def put(self, setting: dict[str, Any], index: int) -> None:
+    def put(self, setting: dict[str, object], index: int) -> None:
         """Write this dial's value into a setting of the widget."""
         if self.bit is None:
             setting[self.name] = self.control.values[index]
         else:
-            pattern = setting[self.name]
+            pattern = str(setting[self.name])
             setting[self.name] = f"{pattern[: self.bit]}{index}{pattern[self.bit + 1 :]}"
 
 
@@ -87,7 +86,9 @@ def chosen(dials: Sequence[Dial], most: int = MOST) -> Iterator[Setting]:
     yield from product(*ranges)
 
 
-def frames(explorer: Explorer, most: int = MOST, pages: dict[Setting, tuple[str, str]] | None = None) -> dict[str, Any]:
+def frames(
+    explorer: Explorer, most: int = MOST, pages: dict[Setting, tuple[str, str]] | None = None
+) -> dict[str, object]:
     """The pictures of a widget, as its page's script reads them; those in `pages` are not drawn again, and new ones are
     added.
 
@@ -99,7 +100,7 @@ def frames(explorer: Explorer, most: int = MOST, pages: dict[Setting, tuple[str,
     lines: dict[str, int] = {}
     pictures: dict[str, int] = {}
     keys: dict[str, int] = {}
-    made: list[dict[str, Any]] = []
+    made: list[dict[str, object]] = []
     before = dict(explorer.setting)
     pages = {} if pages is None else pages
     settings = dict.fromkeys(setting for setting in chosen(dials, most) if _exists(explorer, dials, setting))
@@ -170,7 +171,7 @@ def _exists(explorer: Explorer, dials: Sequence[Dial], setting: Setting) -> bool
     )
 
 
-def _values(explorer: Explorer, dials: Sequence[Dial], setting: Setting) -> tuple[dict[str, Any], list[int]]:
+def _values(explorer: Explorer, dials: Sequence[Dial], setting: Setting) -> tuple[dict[str, object], list[int]]:
     """The values of a setting by control, and the places of the dials that change nothing there."""
     values = {name: control.start for name, control in explorer.controls.items()}
     for dial, index in zip(dials, setting, strict=True):
@@ -179,7 +180,7 @@ def _values(explorer: Explorer, dials: Sequence[Dial], setting: Setting) -> tupl
     return values, off
 
 
-def _picture(page: str, said: str, lines: dict[str, int]) -> dict[str, Any]:
+def _picture(page: str, said: str, lines: dict[str, int]) -> dict[str, object]:
     """One picture as places in `lines`, to which its new lines are added."""
     image = _SVG.match(page)
     text = base64.b64decode(image["data"]).decode() if image else page

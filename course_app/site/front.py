@@ -46,7 +46,7 @@ def write(
 
 def name_of(chapter: Chapter) -> str:
     """A chapter's name for a menu: "06 Collectives"."""
-    words = syllabus.name(chapter)
+    words = chapter.name
     return f"{chapter.number} {words[0].upper()}{words[1:]}"
 
 

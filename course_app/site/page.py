@@ -4,9 +4,9 @@ import base64
 import hashlib
 import re
 from pathlib import Path
-from typing import Any
 
 import nbformat
+from nbformat import NotebookNode
 
 from course_grader import hosts
 
@@ -18,13 +18,13 @@ _FIGURE = re.compile(r"\]\(figures/")
 _SECTION = re.compile(r"(?<=\]\(#)[^)]+")  # a heading as JupyterLab names it; MyST drops signs and capitals
 
 
-def page_of(book: Any, folder: str, static: Path, repository: str = "") -> Any:
+def page_of(book: NotebookNode, folder: str, static: Path, repository: str = "") -> NotebookNode:
     """The notebook of a page, changed in place: `folder` is the chapter's, `static` where its pictures are written.
 
     A check cell is left out and the cell for the answer is folded, with a line on how to be graded. Outputs keep
     pictures, tables and text; inputs that need a kernel are left out. Links to run the chapter are below its title.
     """
-    cells: list[Any] = []
+    cells: list[NotebookNode] = []
     for cell in book.cells:
         graded = cell.metadata.get("nbgrader", {})
         if graded.get("grade") or cell.id in (f"c{folder[:2]}-{hosts.OPEN}", f"c{folder[:2]}-{hosts.COLAB}"):
@@ -58,13 +58,13 @@ def open_line(repository: str, folder: str) -> str:
     return f"{{.course-open}}\n{' '.join([here, *(f'[{words}]({address})' for words, address in elsewhere)])}\n"
 
 
-def _note(number: str, exercise: str) -> Any:
+def _note(number: str, exercise: str) -> NotebookNode:
     """How the answer above is graded, as a cell."""
     text = f"[Run chapter {number}](run.md#chapter-{number}) to write your answer and have it graded."
     return nbformat.v4.new_markdown_cell(f"{{.course-run}}\n{text}", id=f"{exercise}-run"[-64:])
 
 
-def _stays(output: Any) -> bool:
+def _stays(output: NotebookNode) -> bool:
     """Whether a page can show this output."""
     if output.output_type == "stream":
         return output.name == "stdout"
@@ -72,7 +72,7 @@ def _stays(output: Any) -> bool:
     return output.output_type != "error" and "application/vnd.jupyter.widget-view+json" not in data
 
 
-def _output(output: Any, static: Path) -> Any:
+def _output(output: NotebookNode, static: Path) -> NotebookNode:
     """The output with its pictures moved to files, and links that lead to pages."""
     data = output.get("data", {})
     if "text/html" in data:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import cache
 
 from course_chapters import course
-from course_chapters.course import Chapter
 from course_chapters.running_example import core_minutes, reading_minutes
 from course_lib.folders import ROOT
 
@@ -50,7 +49,7 @@ def table(count: int) -> str:
     for week, names in enumerate(weeks(taken, count), start=1):
         hours = math.ceil(sum(taken[name] for name in names) / 30) / 2
         lines.append(
-            f"| {week} | {', '.join(f'{number} {name(course.chapter(number))}' for number in names)} | {hours:g} |"
+            f"| {week} | {', '.join(f'{number} {course.chapter(number).name}' for number in names)} | {hours:g} |"
         )
     return "\n".join(lines)
 
@@ -77,9 +76,3 @@ BEGIN, END = "<!-- table: weeks -->\n", "\n<!-- end: weeks -->"
 def filled(page: str) -> str:
     """A page with the weeks between its marks made anew."""
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}{text()}{END}", page, flags=re.DOTALL)
-
-
-def name(chapter: Chapter) -> str:
-    """A chapter's name in words: "multi-GPU" and "trade-off", which folders write without hyphens."""
-    words = chapter.folder[3:].replace("_", " ")
-    return words.replace("multi gpu", "multi-GPU").replace("trade off", "trade-off")

@@ -3,14 +3,15 @@
 import html
 import textwrap
 from collections.abc import Callable
-from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from course_chapters import course
 from course_chapters.links import chapter_link, present, table
 from course_lib.draw import style
 from course_lib.draw.explore import Explorer, explore, menu
+from course_lib.draw.explorer import Setting
 from course_lib.draw.palette import BLUE, EMPTY, INK, SKY, SOFT, VERMILION, ink_on
 from course_lib.draw.style import Picture
 
@@ -31,7 +32,7 @@ def course_map() -> Explorer:
     """Three ways through the course: by prerequisites, from a symptom, and by two mechanisms in conflict."""
     nodes = course.nodes()
 
-    def on(route: str) -> Callable[[dict[str, Any]], bool]:
+    def on(route: str) -> Callable[[Setting], bool]:
         return lambda now: now["route"] == route
 
     return explore(
@@ -100,7 +101,7 @@ def _draw_nodes(marked: set[str], needed: set[str], title: str, fight: bool = Fa
     return figure
 
 
-def _box(axes: Any, node: course.Node, fill: str) -> None:
+def _box(axes: Axes, node: course.Node, fill: str) -> None:
     x, y = node.place
     here = present(course.chapter(node.home).folder)
     axes.add_patch(
@@ -117,11 +118,11 @@ def _box(axes: Any, node: course.Node, fill: str) -> None:
         )
     )
     words = textwrap.fill(node.concept, 14, break_long_words=False, break_on_hyphens=False)
-    text = {"ha": "center", "va": "center", "fontsize": 7.8, "zorder": 4, "linespacing": 1.2}
-    axes.text(x, y, f"{words}\n{' · '.join(node.chapters)}", color=ink_on(fill), **text)
+    about = f"{words}\n{' · '.join(node.chapters)}"
+    axes.text(x, y, about, color=ink_on(fill), ha="center", va="center", fontsize=7.8, zorder=4, linespacing=1.2)
 
 
-def _arrow(axes: Any, start: tuple[float, float], stop: tuple[float, float], paint: str, width: float) -> None:
+def _arrow(axes: Axes, start: tuple[float, float], stop: tuple[float, float], paint: str, width: float) -> None:
     (x, y), (to_x, to_y), bend = start, stop, 0.0
     if y == to_y and to_x - x > 1.5:  # over the boxes between
         ends, bend = ((x + 0.15, y - _TALL / 2), (to_x - 0.15, to_y - _TALL / 2)), -0.16

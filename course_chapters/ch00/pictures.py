@@ -1,7 +1,6 @@
 """The pictures of chapter 00: the opening ring, published runs by year, and the road through the course."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from course_chapters import course, links
 from course_chapters.ch00.exercises.numbers import LABELED
@@ -64,9 +63,9 @@ def draw_road(number: str, passed: list[str]) -> str:
     return lead + links.table(("chapter", "question", "constraint removed", "constraint revealed"), body)
 
 
-def road(exercises: Iterable[Mapping[str, Any]]) -> Explorer:
+def road(exercises: Iterable[Mapping[str, object]]) -> Explorer:
     """The road up to a chapter; `exercises` are the learner's, whose passed core exercises get a check mark."""
-    passed = [each["chapter"] for each in exercises if each["passed"] and each["kind"] == "core"]
+    passed = [str(each["chapter"]) for each in exercises if each["passed"] and each["kind"] == "core"]
     numbers = tuple(course.chapters())
     upto = slider(numbers, numbers[-1], label="up to chapter")
     return explore(lambda number: draw_road(number, passed), number=upto, alt="The road through the course.")

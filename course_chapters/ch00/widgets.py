@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_chapters import course
 from course_chapters.ch00.course_map import course_map as course_map
@@ -19,6 +19,9 @@ from course_lib.draw.explore import Explorer, explore, in_notebook, play, show_w
 from course_lib.draw.palette import INK, PAPER, SOFT
 from course_lib.draw.style import Picture
 from course_lib.estimate.units import bytes_text, duration_text
+
+if TYPE_CHECKING:
+    import ipywidgets
 
 # --- a ring of ranks ------------------------------------------------------------------------------
 
@@ -155,13 +158,15 @@ def matching(seed: int = 0) -> Matching:
         return choices
     note = ipywidgets.HTML(value="Choose both halves of each row.")
     lists = {"property": properties, "communication": collectives}
-    lines = [_match_row(ipywidgets, choices, note, name, lists) for name in rows]
+    lines = [_match_row(choices, note, name, lists) for name in rows]
     box = ipywidgets.VBox([*lines, note], layout=ipywidgets.Layout(max_width="56em"))
     show_widget(box, "(Run this cell to match.)")
     return choices
 
 
-def _match_row(ipywidgets: Any, choices: Matching, note: Any, name: str, lists: dict[str, list[str]]) -> Any:
+def _match_row(choices: Matching, note: "ipywidgets.HTML", name: str, lists: dict[str, list[str]]) -> "ipywidgets.HBox":
+    import ipywidgets
+
     look = {"style": {"description_width": "6.5em"}, "layout": ipywidgets.Layout(width="21em")}
     boxes = [
         ipywidgets.Dropdown(options=[("choose …", ""), *((text, text) for text in texts)], description=words, **look)

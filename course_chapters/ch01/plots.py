@@ -71,7 +71,14 @@ def loss_waterfall(*names: str) -> Picture:
     return figure
 
 
-AXES = {"DP": "data", "FSDP": "sharding", "TP": "tensor", "PP": "pipeline schedules", "CP": "context", "EP": "expert"}
+AXES = {  # abbreviation -> what the course calls it, and the folders of its code
+    "DP": ("data parallel", "data"),
+    "FSDP": ("sharded data parallel", "sharding"),
+    "TP": ("tensor parallel", "tensor"),
+    "PP": ("pipeline parallel", "pipeline schedules"),
+    "CP": ("context parallel", "context"),
+    "EP": ("expert parallel", "expert"),
+}
 
 
 def axis_ledger(gpus: int = 8) -> Markdown:
@@ -82,6 +89,8 @@ def axis_ledger(gpus: int = 8) -> Markdown:
     rows = []
     for one in capstone.parallelisms(gpus):
         if one.name in AXES:
-            row = {"way": one.name, "divides": one.divides, f"a GPU sends, {gpus} GPUs": bytes_text(one.sent)}
-            rows.append(row | {"lines of code in this course": f"{lines_of_code(AXES[one.name]):,}"})
+            called, folders = AXES[one.name]
+            way = {"way": f"{called} ({one.name})", "divides": one.divides}
+            sent = {f"each of {gpus} GPUs sends": bytes_text(one.sent)}
+            rows.append(way | sent | {"lines of code in this course": f"{lines_of_code(folders):,}"})
     return table(rows)

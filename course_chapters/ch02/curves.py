@@ -2,7 +2,6 @@
 FLOPs."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import nn
@@ -13,7 +12,7 @@ from course_lib.model import transformer
 from course_lib.model.accounting import Accounting
 
 LAYERS, INSIDE = 16, 9  # an MLP keeps nine times its input: x, and two tensors of four times its width
-Checkpoint = Callable[..., Any]
+Checkpoint = Callable[..., torch.Tensor]
 
 
 def measured_pass(

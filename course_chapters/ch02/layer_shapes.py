@@ -47,18 +47,6 @@ MLP = (
 )
 
 
-def kept_numbers(b: int, s: int, h: int, a: int) -> int:
-    """Numbers that one layer keeps without dropout: every kept tensor of both rows, and the input of each norm."""
-    sizes = {"b": b, "s": s, "h": h, "4h": 4 * h, "a": a}
-    total = 2 * b * s * h
-    for step in (*ATTENTION, *MLP):
-        count = step.copies * step.kept
-        for name in step.shape:
-            count *= sizes[name]
-        total += count
-    return total
-
-
 def layer_shapes() -> Picture:
     """Both halves of a layer as rows of operations; a label over each arrow gives the tensor's shape."""
     figure, axes = sheet(_HEIGHT)

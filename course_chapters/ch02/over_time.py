@@ -4,9 +4,10 @@ from course_chapters.ch02.allocator_steps import SCENES, WAYS, draw_allocator, f
 from course_chapters.ch02.step_film import FRAMES, draw_film, film
 from course_lib.draw.explore import Explorer, explore, menu, play
 from course_lib.draw.sheets import Sheet
+from course_lib.model.accounting import Accounting
 
 
-def over_a_step(account: object, frames: int = FRAMES) -> Explorer:
+def over_a_step(account: Accounting, frames: int = FRAMES) -> Explorer:
     """Play the recorded memory of a step."""
     shown = film(account, frames)
     last = len(shown.moments) - 1

@@ -1,7 +1,6 @@
 """A training step that was counted: bytes alive by role, moment after moment, with the phases and the peak marked."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from course_lib.draw import panels
 from course_lib.draw.palette import EMPTY, GREY, INK, SOFT, VERMILION, color, label, role
 from course_lib.draw.sheets import Plot, Sheet
 from course_lib.estimate.units import MiB
+from course_lib.model.accounting import Accounting
 
 _ORDER = ("parameters", "gradients", "optimizer state", "saved for backward", "communication", "temporary")
 FRAMES = 72
@@ -37,7 +37,7 @@ class Film:
         return next((words for moment, words in self.marks if self.moments[frame] <= moment), otherwise)
 
 
-def film(account: Any, frames: int = FRAMES) -> Film:
+def film(account: Accounting, frames: int = FRAMES) -> Film:
     """The timeline of an `Accounting(history=True)`, thinned to about `frames` moments; marks and the peak are kept."""
     levels = account.timeline()
     total = np.sum(list(levels.values()), axis=0)

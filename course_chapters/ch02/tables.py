@@ -4,7 +4,6 @@ reduces."""
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from IPython.display import Markdown
@@ -22,6 +21,7 @@ from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.memory.stage_peaks import PeakChoices
 from course_lib.estimate.units import BILLION, GB, GiB, bytes_text, duration_text, number_text, percent_text
 from course_lib.model import ledger, text, transformer
+from course_lib.model.accounting import Accounting
 from course_runs.peaks import half
 
 LLAMA_405B = 405 * BILLION
@@ -54,7 +54,7 @@ def conventions(low: str | None = None, middle: str | None = None, high: str | N
     for one in memory.CONVENTIONS.values():
         kept = {name.replace("_", " "): f"{size:g}" if size else "–" for name, size in one.buckets.items()}
         state = memory.state_bytes(LLAMA_405B, one)
-        total = {"bytes per parameter": f"**{one.bytes_per_param:g}**"}
+        total: dict[str, object] = {"bytes per parameter": f"**{one.bytes_per_param:g}**"}
         total |= {"405B": bytes_text(state), "H100s": memory.fewest_devices(state, H100.memory)}
         rows.append({"": f"**{one.letter}**", **kept, **total, "used by": one.used_by})
     return table(rows)
@@ -110,7 +110,9 @@ def failing_lines(guess: Mapping[str, str | None]) -> Markdown:
     )
 
 
-def predicted_and_counted(account: Any, model: Any, config: Any, batch: int) -> Markdown:
+def predicted_and_counted(
+    account: Accounting, model: torch.nn.Module, config: transformer.Config, batch: int
+) -> Markdown:
     """Predicted bytes of each role in fp32 training, and the most that an account counted at any moment."""
     count = memory.count_params(config)
     kept = sum(term.nbytes for term in ledger.expected(config, batch, config.seq_len, ledger.Backend.of(model)))
@@ -152,14 +154,14 @@ def activation_forms(act_bytes: Callable[[int, int, int, int, float], float]) ->
         row = {"": words}
         for name, shape, drops in (("paper's", paper, True), ("Llama's", llama, False)):
             layer = memory.layer_bytes(shape, 1, SEQ, layout, kernels=kernels, dropout=drops, checkpointing=how)
-            k = float(layer) / act_bytes(1, SEQ, 1, shape.hidden, 1)
-            whole = bytes_text(act_bytes(1, SEQ, shape.layers, shape.hidden, k))
+            k = float(layer) / act_bytes(1, SEQ, 1, int(shape.hidden), 1)
+            whole = bytes_text(act_bytes(1, SEQ, int(shape.layers), int(shape.hidden), k))
             row |= {f"{name} block: s·b·h ×": f"{2 * k:.4g}", f"k ({name})": f"{k:.4g}", f"all layers ({name})": whole}
         rows.append(row)
     return table(rows)
 
 
-def checkpointing_policies(form: Mapping[str, Any], batch: int) -> Markdown:
+def checkpointing_policies(form: transformer.Sizes, batch: int) -> Markdown:
     """Bytes kept (predicted, measured), peak and FLOPs of one step under each policy, on the course's transformer."""
     rows, none = [], None
     for how in memory.CHECKPOINTING:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import Convention, Layout
 from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.units import BILLION, GB, Numeric, bytes_text, number_text
+
+if TYPE_CHECKING:
+    from IPython.display import HTML
 
 DEVICES = (*GPUS, "B300 SXM")
 
@@ -374,7 +377,7 @@ CURVES = (  # words, choices, role, whether dashed
 )
 
 
-def kept_at_peak(model: str, batch: int, seq: Numeric, kernels: str, checkpointing: str) -> Any:
+def kept_at_peak(model: str, batch: int, seq: Numeric, kernels: str, checkpointing: str) -> Numeric:
     """Bytes that all layers keep for one micro-batch, without logits; with checkpointing, plus the layer being
     recomputed."""
     choices: TermChoices = {"kernels": kernels, "dropout": False, "checkpointing": checkpointing}
@@ -391,7 +394,7 @@ def draw_two_shapes(model: str = "llama3-70b", seq: int = 8192, batch: int = 1, 
     sizes = {power: bytes_text(10.0**power) for power in range(7, 15)}
     panel.frame(sheet, tokens, sizes, f"tokens per sequence, batch of {batch}", "bytes")
     panel.line(sheet, (math.log2(seq),) * 2, panel.y, GREY, 1)
-    ends = [(state, f"state {bytes_text(state)}", color("weights"))]
+    ends: list[tuple[float, str, str]] = [(state, f"state {bytes_text(state)}", color("weights"))]
     panel.line(sheet, panel.x, (math.log10(state),) * 2, color("weights"), 2.4)
     for words, choices, role, dashed in CURVES:
         curve = np.log10(kept_at_peak(model, batch, _TOKENS.astype(int), **choices))
@@ -444,7 +447,7 @@ _LATER = (  # row, contents, chapters that count it
 )
 
 
-def ledger_rows(peak: memory.Peak) -> Any:
+def ledger_rows(peak: memory.Peak) -> "HTML":
     """The ledger of one rank as a table: this chapter's rows, and in gray those that later chapters count."""
     from IPython.display import HTML
 

@@ -215,7 +215,8 @@ def _ladder(figure: Picture, views: Sequence[Level], place: int) -> None:
             color=(BLUE if row == 0 else VERMILION) if heavy else GREY,
             linewidth=0,
         )
-        ratio = "" if row == 0 or each.ratio > 0.999 else f"  ÷ {number_text(1 / each.ratio)}"
+        inside = f" = {number_text(each.bandwidth / each.ratio / GB)} ÷ {number_text(1 / each.ratio)}"
+        ratio = "" if row == 0 or each.ratio > 0.999 else inside
         axes.text(
             size + 0.06,
             row,

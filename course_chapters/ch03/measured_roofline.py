@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+
+import torch
 
 from course_lib.estimate import roofline
 from course_lib.estimate.roofline import Machine, Roofs, Run
@@ -102,8 +103,6 @@ def without_waiting(device: str | None = None, size: int = 1024, repeats: int = 
     On a GPU the launches themselves return early. On a CPU the matmul goes into a queue that another thread works
     through, as a GPU's stream does.
     """
-    import torch
-
     place = _device(device)
     a = torch.randn(size, size, device=place)
     flop, nbytes = _need(size, a.element_size())
@@ -143,8 +142,6 @@ def measure(
     quick=True uses small tensors only, some 30 MB; if the cache is larger than that, the memory roof is the cache's. A
     busy machine is measured a second time, and each kernel keeps the run with the lower median.
     """
-    import torch
-
     require("seconds", seconds, "s")
     place = _device(device)
     before = torch.get_num_threads()
@@ -152,8 +149,8 @@ def measure(
         torch.set_num_threads(int(require("threads", threads, "threads")))
     try:
         with torch.inference_mode():
-            first = _measure(torch, place, seconds, quick)
-            return first if first.busy < BUSY else _better(first, _measure(torch, place, seconds, quick))
+            first = _measure(place, seconds, quick)
+            return first if first.busy < BUSY else _better(first, _measure(place, seconds, quick))
     finally:
         torch.set_num_threads(before)
 
@@ -171,32 +168,34 @@ def _roofs(runs: Sequence[Run], cache: float) -> Roofs:
     return roofline.fit_roofs([run for run in runs if run.flop] + [run for run in runs if not run.flop], fits)
 
 
-def _measure(torch: Any, place: Any, seconds: float, quick: bool) -> Measured:
+def _measure(place: torch.device, seconds: float, quick: bool) -> Measured:
     from course_runs.peaks import half
 
     gpu = place.type == "cuda"
     dtype = half(place) if gpu else torch.float32
     synchronize = torch.cuda.synchronize if gpu else (lambda: None)
-    cache = _cache(torch, place)
+    cache = _cache(place)
     sizes = (GPU_SIZES if gpu else CPU_SIZES)[: 5 if quick else None]
     streams = _stream_lengths(cache, dtype.itemsize, QUICK_LIMIT if quick else STREAM_LIMIT)
     share = seconds / (len(sizes) + 2 * len(streams))
-    runs = [_matmul(torch, place, dtype, size, synchronize, share) for size in sizes]
+    runs = [_matmul(place, dtype, size, synchronize, share) for size in sizes]
     for length in streams:
-        runs += _streaming(torch, place, dtype, length, synchronize, share)
+        runs += _streaming(place, dtype, length, synchronize, share)
     name = torch.cuda.get_device_name(place) if gpu else _cpu_name()
     threads = 0 if gpu else torch.get_num_threads()
     return Measured(name, str(dtype).removeprefix("torch."), threads, cache, tuple(runs), _roofs(runs, cache))
 
 
-def _matmul(torch: Any, place: Any, dtype: Any, size: int, synchronize: Any, limit: float) -> Run:
+def _matmul(place: torch.device, dtype: torch.dtype, size: int, synchronize: Callable[[], None], limit: float) -> Run:
     a, b = (torch.randn(size, size, device=place, dtype=dtype) for _ in range(2))
     out = torch.empty(size, size, device=place, dtype=dtype)
     flop, nbytes = _need(size, dtype.itemsize)
     return Run(f"matmul {size}", flop, nbytes, timed(lambda: torch.mm(a, b, out=out), synchronize, limit=limit), nbytes)
 
 
-def _streaming(torch: Any, place: Any, dtype: Any, length: int, synchronize: Any, limit: float) -> list[Run]:
+def _streaming(
+    place: torch.device, dtype: torch.dtype, length: int, synchronize: Callable[[], None], limit: float
+) -> list[Run]:
     x = torch.randn(length, device=place, dtype=dtype)
     out = torch.zeros(
         length, device=place, dtype=dtype
@@ -236,9 +235,7 @@ def _stream_lengths(cache: float, element: int, limit: float) -> list[int]:
 # --- the machine -------------------------------------------------------------------------------
 
 
-def _device(name: str | None) -> Any:
-    import torch
-
+def _device(name: str | None) -> torch.device:
     wanted = name or ("cuda" if torch.cuda.is_available() else "cpu")
     kind = wanted.split(":")[0]
     if kind not in ("cpu", "cuda") or (kind == "cuda" and not torch.cuda.is_available()):
@@ -247,7 +244,7 @@ def _device(name: str | None) -> Any:
     return torch.device(wanted)
 
 
-def _cache(torch: Any, place: Any) -> float:
+def _cache(place: torch.device) -> float:
     """Bytes of the last cache before memory; 0 if the system does not report it."""
     if place.type == "cuda":
         return float(getattr(torch.cuda.get_device_properties(place), "L2_cache_size", 0))

@@ -84,7 +84,7 @@ def _matrices(axes: Axes, across: int, done: int) -> None:
     for x, y, word in (
         (-0.5 - _GAP, -0.07, "A (activations)"),
         (-0.5, 1.5 + _GAP, "B (weights)"),
-        (0.5, -0.07, "C = AB"),
+        (0.5, -0.07, "C = AB (yellow: done)"),
     ):
         axes.text(x, y, word, fontsize=style.SMALL, color=SOFT, ha="center", va="center")
     axes.set(xlim=_ACROSS, ylim=_UP)

@@ -2,7 +2,6 @@
 year."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from course_chapters.ch03.roofline_map import layer_step, shared_decode
 from course_chapters.ch03.tiling import tiling
 from course_lib.draw import style
 from course_lib.draw.explore import Explorer, explore, menu, play, slider
+from course_lib.draw.explorer import Setting
 from course_lib.draw.palette import INK, SOFT
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts, roofline
@@ -176,7 +176,7 @@ def draw_zoom(level: int = 1, topology: str = "Llama 3 cluster", wiring: str = W
     return draw_level(views, min(level, len(views) - 1), wiring=wiring)
 
 
-def _on_network(now: dict[str, Any]) -> bool:
+def _on_network(now: Setting) -> bool:
     """Whether a network joins the units of the level that is shown."""
     views = roofline.levels(now["topology"])
     return views[min(now["level"], len(views) - 1)].wire == "network"

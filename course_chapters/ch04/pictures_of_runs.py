@@ -48,7 +48,7 @@ def final_losses(experiment: str, names: Sequence[str] = (), first: str = "run")
     return table(
         [
             {
-                first: name,
+                first: name.replace("adamw", "AdamW").replace("adam,", "Adam with L2,"),
                 "batch, sequences": runs[name]["batch"],
                 "updates": runs[name]["steps"],
                 "learning rate": number_text(runs[name]["rate"]),

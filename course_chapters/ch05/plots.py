@@ -57,7 +57,8 @@ def recipes_table() -> Markdown:
                 "one scale for": one.block and f"{one.block}; weights {one.weight_block}" or "the tensor",
                 "scale": short.get(one.scale, one.scale) + second,
                 "bits per element": f"{one.bits(element):g}",
-                "besides": f"rounding {one.rounding}" + (", Hadamard transform" if one.hadamard else ""),
+                "rounding and transforms": f"rounding {one.rounding}"
+                + (", Hadamard transform" if one.hadamard else ""),
             }
         )
     return table(rows)
@@ -201,11 +202,11 @@ def recorded_weights(names: Sequence[str] = ("nearest", "stochastic", "master"))
     ends = ", ".join(f"{name} {recorded(name).final:.3f}" for name in names)
     shares = ", ".join(f"{name} {percent_text(recorded(name).lost_share)}" for name in names)
     panels: dict[str, curves.Panel] = {
-        "Loss": ("nats per character", losses),
+        "Loss": ("nats per token", losses),
         "Updates that changed no bit": ("share, %", lost),
     }
     alt = (
-        f"Over {len(losses[names[0]])} steps. Loss at the end, in nats per character: {ends}. Updates that left "
+        f"Over {len(losses[names[0]])} steps. Loss at the end, in nats per token: {ends}. Updates that left "
         f"their weight as it was: {shares}."
     )
     return curves.drawn(panels, alt)

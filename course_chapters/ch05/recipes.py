@@ -17,7 +17,7 @@ FILE = files("course_lib.estimate.facts").joinpath("data", "precision_curves.jso
 class RecordedCurve:
     """One training of the small transformer: what happened at each step."""
 
-    losses: Sequence[float]  # nats per character; NaN once the training broke
+    losses: Sequence[float]  # nats per token, which is a character; NaN once the training broke
     lost: Sequence[float]  # share of a step's nonzero updates that left their weight as it was
     zeros: float  # share of gradient elements that are zero, over all steps
     skipped: int  # steps, for an overflow
@@ -61,12 +61,18 @@ class Recipe:
 @cache
 def recipes() -> Mapping[str, Recipe]:
     """Published recipes for training in 8 and 4 bits, oldest first."""
-    numbers = ("year", "scale_bits", "tensor_scale_bits")
+    others = ("year", "scale_bits", "tensor_scale_bits", "hadamard", "source")
     made = {}
     for row in rows("precision_recipes.csv"):
-        words: dict[str, Any] = {key: "" if value == "0" else value for key, value in row.items() if key not in numbers}
-        words |= {"hadamard": row["hadamard"] == "1", "source": reference(row["source"]).short}
-        made[row["name"]] = Recipe(**{**words, **{key: int(row[key]) for key in numbers}})
+        words = {key: "" if value == "0" else value for key, value in row.items() if key not in others}
+        made[row["name"]] = Recipe(
+            year=int(row["year"]),
+            scale_bits=int(row["scale_bits"]),
+            tensor_scale_bits=int(row["tensor_scale_bits"]),
+            hadamard=row["hadamard"] == "1",
+            source=reference(row["source"]).short,
+            **words,
+        )
     return dict(sorted(made.items(), key=lambda item: item[1].year))
 
 

@@ -43,7 +43,7 @@ class Recipe:
 class Curve:
     """What a training leaves behind: its loss at every step, and how often rounding had the last word."""
 
-    losses: list[float] = field(default_factory=list)  # nats per character
+    losses: list[float] = field(default_factory=list)  # nats per token, which is a character
     lost: list[float] = field(default_factory=list)  # share of a step's nonzero updates that changed no bit of a weight
     zeros: list[float] = field(default_factory=list)  # share of gradient elements that are exactly zero
     skipped: int = 0  # steps, for an overflow
@@ -154,7 +154,7 @@ def train(recipe: Recipe = Recipe(), steps: int = STEPS) -> Curve:
     if recipe.matmul:
         narrow_matmuls(model, recipe)
     dynamic = recipe.scale == "dynamic"
-    scaler = LossScaler(interval=50, scale=2.0**16 if dynamic else recipe.scale)
+    scaler = LossScaler(interval=50, scale=2.0**16 if isinstance(recipe.scale, str) else recipe.scale)
     curve = Curve(bytes_per_parameter=optimizer.bytes_per_parameter)
     for step in range(steps):
         optimizer.lr = learning_rate(step, steps, recipe.lr)

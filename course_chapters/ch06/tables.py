@@ -1,7 +1,6 @@
 """Chapter 06's tables: rounding by order of additions, a ring's bytes as it grows, every collective metered once."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 from IPython.display import Markdown
@@ -9,7 +8,7 @@ from torch import Tensor
 
 from course_chapters.ch06.exercises.numbers import GRADIENTS
 from course_chapters.table import table
-from course_lib.cluster import collectives, simulate
+from course_lib.cluster import Comm, collectives, simulate
 from course_lib.estimate.units import GB, bytes_text, duration_text, percent_text
 
 Sum = Callable[[Tensor], Tensor]
@@ -59,7 +58,7 @@ def ring_bytes(ring: Callable[..., object], tensors: Callable[[int, int], Sequen
     return table(rows)
 
 
-def call(comm: Any, name: str, nbytes: int) -> None:
+def call(comm: Comm, name: str, nbytes: int) -> None:
     """One collective on a tensor of `nbytes` in all, by its name in `COLLECTIVES`."""
     part, whole = torch.ones(nbytes // 4 // comm.size), torch.ones(nbytes // 4)
     match name:

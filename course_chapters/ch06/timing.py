@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 
+from course_lib.cluster import Comm
 from course_lib.estimate.units import bytes_text, duration_text
 
 
-def best_times(comm: Any, work: Callable[..., Any], sizes: Sequence[int], repeats: int = 12) -> list[float]:
+def best_times(comm: Comm, work: Callable[..., object], sizes: Sequence[int], repeats: int = 12) -> list[float]:
     """Shortest wall time in seconds of `work(comm, tensor)` on this rank, for each tensor size in bytes."""
     shortest = []
     for nbytes in sizes:

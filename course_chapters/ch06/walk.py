@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
 
 import torch
 from matplotlib.axes import Axes
@@ -18,7 +17,8 @@ from matplotlib.path import Path as MplPath
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
-from course_lib.cluster import Topology, collectives, simulate
+from course_lib.cluster import Comm, Topology, collectives, simulate
+from course_lib.cluster.comm import P2POp
 from course_lib.cluster.records import Message
 from course_lib.draw.palette import EMPTY, INK, ORANGE, PAPER, VERMILION, ink_on
 
@@ -60,7 +60,7 @@ class Walk:
 class _Watched:
     """A communicator that records the tensor before every operation, and the ranks that took part."""
 
-    def __init__(self, comm: Any, x: torch.Tensor) -> None:
+    def __init__(self, comm: Comm, x: torch.Tensor) -> None:
         self._comm, self._x = comm, x
         self.rank, self.size = comm.rank, comm.size
         self.isend, self.irecv = comm.isend, comm.irecv  # names for P2POp; started in a batch only
@@ -79,12 +79,14 @@ class _Watched:
         self._note((src, self.rank))
         return self._comm.recv(tensor, src)
 
-    def batch_isend_irecv(self, halves: Sequence[Any]) -> Any:
+    def batch_isend_irecv(self, halves: Sequence[P2POp]) -> object:
         self._note(*((self.rank, one.peer) if one.op.__name__ == "isend" else (one.peer, self.rank) for one in halves))
         return self._comm.batch_isend_irecv(halves)
 
 
-def _watch(comm: Any, algorithm: Callable[..., Any], x: torch.Tensor) -> tuple[list[Any], list[list[int]]]:
+def _watch(
+    comm: Comm, algorithm: Callable[..., object], x: torch.Tensor
+) -> tuple[list[list[tuple[int, int]]], list[list[int]]]:
     watched = _Watched(comm, x)
     algorithm(watched, x)
     return watched.ops, [*watched.seen, x.tolist()]

@@ -3,7 +3,7 @@ clock."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from course_lib.parallel.data import DataParallel
 
 LINKS = Topology.flat(1 * US, 1.25 * GB, 0.1 * TFLOP)  # round teaching numbers: latency, bandwidth, FLOP/s
 DEEP, RANKS = Config(layers=4), 4
-Finish = Callable[[], Any]
+Finish = Callable[[], object]
 
 
 class Ready(NamedTuple):
@@ -110,7 +110,7 @@ def timed_hooks(hook_gradients: Callable[[Comm, torch.nn.Module], Finish]) -> Ru
     return simulate(step, RANKS, topology=LINKS, account=True)
 
 
-def on_two_processes(program: Callable[[Any], torch.Tensor], whole: torch.Tensor, terms: int) -> None:
+def on_two_processes(program: Callable[[Comm], torch.Tensor], whole: torch.Tensor, terms: int) -> None:
     """Run `program` on two real processes; print how far their gradient is from that of the whole batch in one
     process."""
     if not (results := launched(program, ranks=2, timeout=30)):

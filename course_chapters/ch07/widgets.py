@@ -2,7 +2,6 @@
 can feed."""
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -157,10 +156,10 @@ def draw_scaling(
     gpus: int = 1024, batch: int = 4 * MI, bandwidth: float = 50 * GB, bits: int = 16, hide: bool = True
 ) -> Picture:
     """Length of the run over GPUs, with and without communication; below, the efficiency."""
-    how: dict[str, Any] = {"grad_bytes": bits / 8, "hide": hide}
-    shares = [step_on(round(count), batch, bandwidth, **how).efficiency for count in _AXIS]
-    now = step_on(gpus, batch, bandwidth, **how).efficiency
-    most = most_gpus(LEAST, batch, bandwidth=bandwidth, **how)
+    width = bits / 8
+    shares = [step_on(round(count), batch, bandwidth, grad_bytes=width, hide=hide).efficiency for count in _AXIS]
+    now = step_on(gpus, batch, bandwidth, grad_bytes=width, hide=hide).efficiency
+    most = most_gpus(LEAST, batch, bandwidth=bandwidth, grad_bytes=width, hide=hide)
     figure, axes = panels.sheet(4.75)
     across, took = np.log2(_AXIS), run_seconds(gpus, now)
     ends, ticks = (across[0], across[-1]), {power: f"{2**power:,}" for power in range(4, 15, 2)}

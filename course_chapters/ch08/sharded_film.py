@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TypedDict
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from course_lib.cluster import Comm, simulate
 from course_lib.model import accounting, text
@@ -20,7 +20,16 @@ from course_lib.parallel.sharding.flat_parameter import Row
 
 MODEL = Config(vocab=512, layers=4, hidden=64, seq_len=16)
 RANKS, SEQUENCES = 4, 4
-WAYS: Mapping[str, tuple[int, dict[str, Any]]] = {
+
+
+class Choices(TypedDict, total=False):
+    """Arguments of `FullySharded`."""
+
+    prefetch: int
+    reshard_after_forward: bool
+
+
+WAYS: Mapping[str, tuple[int, Choices]] = {
     "data parallel": (0, {}),
     "stage 1": (1, {}),
     "stage 2": (2, {}),
@@ -96,8 +105,8 @@ class _Watch:
             self.sizes.append(at)
             set_methods(module, forward=self._around(module.forward, place))
 
-    def _around(self, forward: Any, place: int) -> Any:
-        def watched(*args: Any) -> Any:
+    def _around(self, forward: Callable[..., object], place: int) -> Callable[..., object]:
+        def watched(*args: object) -> object:
             out = forward(*args)
             self.look("forward", place)
             return out
@@ -111,8 +120,8 @@ class _Watch:
             for each in module.parameters():
                 each.register_post_accumulate_grad_hook(arrived)
 
-    def _arrival(self, place: int, missing: int) -> Any:
-        def arrived(_: Any) -> None:
+    def _arrival(self, place: int, missing: int) -> Callable[[object], None]:
+        def arrived(_: object) -> None:
             nonlocal missing
             missing -= 1
             if not missing:
@@ -128,14 +137,14 @@ class _Watch:
                 set_methods(row, free=self._before(row.free, row, place))
         reduce = model._reduce
 
-        def reduced(row: Row, grads: Any) -> None:
+        def reduced(row: Row, grads: Sequence[Tensor | None]) -> None:
             if (place := self._place(row)) is not None:
                 self._ready(row, place)
             reduce(row, grads)
 
         set_methods(model, _reduce=reduced)
 
-    def _before(self, free: Any, row: Row, place: int) -> Any:
+    def _before(self, free: Callable[[], None], row: Row, place: int) -> Callable[[], None]:
         def freed() -> None:
             if row.full is not None:
                 self._ready(row, place)
@@ -174,7 +183,7 @@ class _Watch:
         }
         return {**found, "temporary": max(0, self.account.live_bytes - sum(found.values()))}
 
-    def _whole(self, names: Any, how: str) -> Iterator[Box]:
+    def _whole(self, names: Iterable[str], how: str) -> Iterator[Box]:
         for name in names:
             if name in self.units:
                 place, at = self.units[name]
@@ -225,7 +234,7 @@ class _Watch:
                 yield from self._part(row)
 
 
-def _step(comm: Comm, stage: int, choices: dict[str, Any]) -> tuple[list[Moment], list[int]]:
+def _step(comm: Comm, stage: int, choices: Choices) -> tuple[list[Moment], list[int]]:
     """One step on this rank, looked at; the optimizer has its state from one before, on gradients of zero."""
     model = build(MODEL)
     watch = _Watch(comm, model)

@@ -3,7 +3,6 @@ offloaded optimizer state, published runs, and the chapter's row of the plan."""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from IPython.display import Markdown
 
@@ -45,7 +44,7 @@ def offload(tokens: Sequence[int]) -> Markdown:
     return table(rows)
 
 
-def metered(runs: Mapping[str, Run], ways: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Markdown:
+def metered(runs: Mapping[str, Run], ways: Mapping[str, tuple[int, Mapping[str, object]]]) -> Markdown:
     """Bytes that rank 0 of 4 sent in a step of each way, whose result are its elements by unit, beside the prediction,
     which must be right to the byte; the first way is data parallelism."""
     rows, plain = [], next(iter(runs.values())).meter.bytes_sent[0]

@@ -21,10 +21,11 @@ def part_of(comm: Comm, batch: tuple[Tensor, Tensor] = BATCH) -> list[Tensor]:
 def losses_of(comm: Comm, stage: int, steps: int, group_size: int | None = None) -> list[float]:
     """Mean loss over all ranks at each step of AdamW with clipping; `group_size` ranks share one model, or all of
     them."""
-    group, choices = comm, {}
+    group, replicas = comm, None
     if group_size:
-        group, choices["replicas"] = sharding.two_levels(comm, group_size)
-    model = sharding.cut_model(group, stage, **choices)
+        group, replicas = sharding.two_levels(comm, group_size)
+    model = sharding.cut_model(group, stage, replicas=replicas)
+    assert isinstance(model, sharding.Zero | sharding.FullySharded)
     adam, losses = torch.optim.AdamW(list(model.shards()), lr=3e-3), []
     for step in range(steps):
         inputs, targets = part_of(comm, text.batch(step, SEQUENCES, LENGTH))
@@ -34,7 +35,7 @@ def losses_of(comm: Comm, stage: int, steps: int, group_size: int | None = None)
         sharding.clip_gradients(model, 1.0)
         adam.step()
         model.zero_grad()
-        if stage < 3:
+        if isinstance(model, sharding.Zero):
             model.gather()
         mean = loss.detach()
         comm.all_reduce(mean, op=AVG)

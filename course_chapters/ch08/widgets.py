@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from course_lib.draw.sheets import Plot, Sheet
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import CONVENTIONS, Layout, Peak, stage_peak
+from course_lib.estimate.memory.stage_peaks import PeakChoices
 from course_lib.estimate.running_plan import SEQ
 from course_lib.estimate.units import GB, TB, bytes_text, count_text, number_text
 from course_lib.parallel.sharding import bytes_per_param_sent
@@ -58,7 +58,7 @@ MODELS: Mapping[str, tuple[float, str]] = {
 }  # parameters, and the model whose shape gives everything else
 RANKS = tuple(2**power for power in range(15))
 STAGES = {0: "0: nothing", 1: "1: optimizer", 2: "2: and gradients", 3: "3: and weights"}  # what is sharded
-HOW: Mapping[str, Any] = {"kernels": "flash", "dropout": False, "loss": "fused"}
+HOW: PeakChoices = {"kernels": "flash", "dropout": False, "loss": "fused"}
 _INKS = {0: GREY, 1: ORANGE, 2: PURPLE, 3: BLUE}
 
 
@@ -68,7 +68,7 @@ def peak_of(
 ) -> Peak:
     """Bytes on one rank at its peak, with `batch` sequences per rank and no cut other than sharded data parallelism."""
     params, shape = MODELS[model]
-    how = {"convention": convention, "checkpointing": checkpointing, **HOW}
+    how: PeakChoices = {"convention": convention, "checkpointing": checkpointing, **HOW}
     peak = stage_peak(facts.model(shape), batch, SEQ, Layout(dp=ranks, zero=stage), **how)
     state = Counter(memory.zero_by_bucket(params, stage, ranks, convention))  # 0 for a bucket that the convention lacks
     grads, optimizer = state["grads"] + state["main_grads"], state["master"] + state["moments"]

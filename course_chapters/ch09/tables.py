@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from IPython.display import Markdown
 
@@ -44,7 +43,7 @@ def kv_heads(ranks: Sequence[int]) -> Markdown:
     return table(rows)
 
 
-def bytes_row(ranks: int, predicted: Traffic, metered: int) -> dict[str, Any]:
+def bytes_row(ranks: int, predicted: Traffic, metered: int) -> dict[str, object]:
     """The predicted bytes of a rank's step by purpose, next to the metered total."""
     parts = {name: bytes_text(getattr(predicted, name)) for name in PARTS}
     return {"ranks": ranks, **parts, "predicted": bytes_text(predicted.total), "metered": bytes_text(metered)}
@@ -91,7 +90,7 @@ def scaling_of_2020() -> Markdown:
     return table(rows)
 
 
-def plan() -> list[dict[str, Any]]:
+def plan() -> list[dict[str, object]]:
     """The plan's row after this chapter."""
     sent = SHAPE.layers * tensor_parallel.tp_bytes_per_layer(SEQ, SHAPE.hidden, TP)
     row = {

@@ -17,13 +17,6 @@ from course_lib.parallel.timeline import Durations, play
 _MAKE = {"1F1B": one_f_one_b, "ZB-H1": zb_h1, "ZB-1p": zb_h1, "ZB-H2": zb_h2, "ZB-V": zb_v}
 EQUAL = Durations(forward=1.0, backward=2.0)
 SEEN = ("1F1B", "1F1B-I")  # what the fit may look at
-WHY = {
-    "1F1B-I": "the authors' program lets a message round the ring wait for the first of a round only (interleave.py "
-    "in their repository); with that left out as well, all rows agree to the last digit printed",
-    "ZB-1p": "searched for by program; under this memory limit it found nothing better than ZB-H1, whose order "
-    "is played here",
-    "ZB-2p": "searched for by program; its order is not a rule, and is not generated here",
-}
 
 
 @dataclass(frozen=True)

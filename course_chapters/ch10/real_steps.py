@@ -1,13 +1,13 @@
 """Steps of a pipeline on real processes, predicted from their own spans."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from course_chapters.ch10.schedule_rows import schedule_rows
 from course_chapters.ch10.stages import stages_of
 from course_chapters.real_processes import launched
+from course_lib.cluster import Comm
 from course_lib.cluster.records import Span
 from course_lib.draw import who_is_busy
 from course_lib.draw.style import Picture
@@ -23,7 +23,7 @@ Spans = list[tuple[int, float, float, str, str]]  # rank, start, end, kind, micr
 STEPS, SAMPLES = 4, 16
 
 
-def fastest_step(comm: Any, schedule: Schedule, config: Config) -> Spans:
+def fastest_step(comm: Comm, schedule: Schedule, config: Config) -> Spans:
     """This rank's spans in the fastest of a few steps; all ranks choose the same step."""
     torch.set_num_threads(1)
     _, held, _ = stages_of(comm, schedule, config)

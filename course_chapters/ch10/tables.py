@@ -3,10 +3,10 @@ plan."""
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 from IPython.display import Markdown
 
+from course_chapters.ch10.bubble_rates import Row
 from course_chapters.ch10.exercises import numbers
 from course_chapters.ch10.exercises.numbers import LARGE, MEGATRON, PLAN, PLAN_CHUNKS, RUN_16K, SHAPE
 from course_chapters.ch10.published_pipelines import bubble_formula
@@ -43,7 +43,7 @@ def closed_forms(ranks: int = 8, microbatches: int = 20) -> Markdown:
     return table(rows)
 
 
-def published_bubbles(rates: Iterable[Any]) -> Markdown:
+def published_bubbles(rates: Iterable[Row]) -> Markdown:
     """Printed bubble rates, next to two models of them: with the profiled durations, and knowing 1F1B only."""
     return table(
         [
@@ -56,7 +56,10 @@ def published_bubbles(rates: Iterable[Any]) -> Markdown:
                 "from their times / printed": f"{row.profiled / row.printed:.3f}",
             }
             for row in rates
-            if row.microbatches in (24, 64) and row.profiled is not None and row.schedule != "ZB-1p"
+            if row.microbatches in (24, 64)
+            and row.profiled is not None
+            and row.fitted is not None
+            and row.schedule != "ZB-1p"
         ]
     )
 
@@ -88,10 +91,10 @@ def run_length() -> str:
     )
 
 
-def plan() -> list[dict[str, Any]]:
+def plan() -> list[dict[str, object]]:
     """The plan's row after this chapter."""
     first, *_, last = (bytes_text(peak) for peak in numbers.plan_peaks())
-    once, chunked = (idle(PLAN.pp, chunks * PLAN.microbatches) for chunks in (1, PLAN_CHUNKS))
+    once, chunked = (idle(int(PLAN.pp), chunks * int(PLAN.microbatches)) for chunks in (1, PLAN_CHUNKS))
     return [
         {
             "chapter": "10",

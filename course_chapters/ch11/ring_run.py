@@ -8,7 +8,6 @@ ranks added to a gradient, is read from its numbers.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,34 +50,37 @@ class Recorded:
     steps: dict[str, list[list[Held]]]
 
 
-Notes = Sequence[tuple[str, Any]]  # of a rank, in order: "sends" or "receives" with a tensor, a pass with its FLOPs
+# Of a rank, in order: "sends" or "receives" with a tensor, a pass with its FLOPs.
+Notes = Sequence[tuple[str, Tensor | float]]
 
 
-class _Watched:
+class _Watched(Comm):
     """A communicator that notes what its rank sends, receives and computes, in order."""
 
     def __init__(self, comm: Comm) -> None:
-        self._comm, self.rank, self.size = comm, comm.rank, comm.size
-        self.isend, self.irecv = comm.isend, comm.irecv  # names for P2POp; started in a batch only
-        self.log: list[tuple[str, Any]] = []
+        super().__init__(range(comm.size))
+        self.log: list[tuple[str, Tensor | float]] = []
 
-    def batch_isend_irecv(self, halves: Sequence[P2POp]) -> list[Work]:
-        for half in halves:
+    def batch_isend_irecv(self, p2p_op_list: Sequence[P2POp]) -> list[Work]:
+        for half in p2p_op_list:
+            assert isinstance(half.tensor, Tensor)
             sends = half.op.__name__ == "isend"
             self.log.append(("sends", half.tensor.clone()) if sends else ("receives", half.tensor))
-        return self._comm.batch_isend_irecv(halves)
+        return super().batch_isend_irecv(p2p_op_list)
 
-    def compute(self, flops: float, kind: str) -> None:
+    def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:
         self.log.append((kind, flops))
-        self._comm.compute(flops=flops, kind=kind)
+        super().compute(seconds, flops=flops, kind=kind, label=label)
 
 
-def _watch(comm: Comm, parts: Sequence[Tensor], positions: Sequence[Tensor], causal: bool) -> list[Any]:
-    watched: Any = _Watched(comm)
+def _watch(
+    comm: Comm, parts: Sequence[Tensor], positions: Sequence[Tensor], causal: bool
+) -> tuple[Tensor, Tensor, Tensor, Notes]:
+    watched = _Watched(comm)
     q, k, v = (x.clone().requires_grad_() for x in parts[:3])
     out, log_sum = ring_attention(watched, q, k, v, positions, CAUSAL if causal else FULL)
     out.backward(parts[3])
-    return [out.detach(), log_sum, torch.stack([gradient(k), gradient(v)]), watched.log]
+    return out.detach(), log_sum, torch.stack([gradient(k), gradient(v)]), watched.log
 
 
 @lru_cache(maxsize=64)
@@ -158,9 +160,9 @@ class _Reader:
 
 def _tensors(notes: Notes, what: str, dtype: torch.dtype) -> list[Tensor]:
     """What a rank sent or received in this format, in order."""
-    return [tensor for done, tensor in notes if done == what and tensor.dtype == dtype]
+    return [it for done, it in notes if done == what and isinstance(it, Tensor) and it.dtype == dtype]
 
 
 def _nbytes(notes: Notes) -> int:
     """Bytes that a rank sent."""
-    return sum(tensor.nbytes for done, tensor in notes if done == "sends")
+    return sum(it.nbytes for done, it in notes if done == "sends" and isinstance(it, Tensor))

@@ -2,7 +2,7 @@
 a training."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from course_lib.cluster import Comm, Run, Topology, simulate
 from course_lib.cluster.parity import apart
+from course_lib.cluster.simulation import Options
 from course_lib.model import text, transformer
 from course_lib.model.modules import gradient
 from course_lib.parallel.context import (
@@ -60,7 +61,11 @@ def forward_and_backward(
 
 
 def shared(
-    way: str, positions: Sequence[Tensor], mask: Mask = CAUSAL, given: Sequence[Tensor] | None = None, **options: Any
+    way: str,
+    positions: Sequence[Tensor],
+    mask: Mask = CAUSAL,
+    given: Sequence[Tensor] | None = None,
+    **options: Unpack[Options],
 ) -> Run:
     """A run of one way, forward and backward, with these tokens on each rank."""
     given = tensors(sum(map(len, positions))) if given is None else given
@@ -88,7 +93,8 @@ def predicted_bytes(way: str) -> float:
 
 
 def _one_ring(comm: Comm, q: Tensor, k: Tensor, v: Tensor, positions: Sequence[Tensor], overlap: bool) -> None:
-    ring_attention(comm, *(cut(x, positions[comm.rank]) for x in (q, k, v)), positions, CAUSAL, overlap)
+    q, k, v = (cut(x, positions[comm.rank]) for x in (q, k, v))
+    ring_attention(comm, q, k, v, positions, CAUSAL, overlap)
 
 
 def on_the_clock(layout: str, overlap: bool = True, flops: float = 1e9) -> Run:

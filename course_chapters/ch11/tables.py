@@ -2,7 +2,6 @@
 plan."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from IPython.display import Markdown
@@ -15,7 +14,7 @@ from course_chapters.table import table
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.memory.layout import Degrees
-from course_lib.estimate.units import bytes_text, duration_text, percent_text, rate_text
+from course_lib.estimate.units import Numeric, bytes_text, duration_text, percent_text, rate_text
 from course_lib.parallel.context import Mask, contiguous, imbalance, pairs, split_documents, zig_zag
 
 
@@ -42,7 +41,7 @@ def layer_bytes(seq: int = LONG) -> Markdown:
     return table(rows)
 
 
-def np_max(ways: Any) -> float:
+def np_max(ways: Numeric) -> float:
     """The largest of some ways, or the only one."""
     return float(ways.max()) if hasattr(ways, "max") else float(ways)
 
@@ -157,9 +156,9 @@ def published() -> Markdown:
     return table(rows)
 
 
-def plan() -> list[dict[str, Any]]:
+def plan() -> list[dict[str, object]]:
     """The row of *my plan* at two sequence lengths: what fits, and what a rank sends for one layer."""
-    rows = []
+    rows: list[dict[str, object]] = []
     for tokens, cp, checkpointing in ((numbers.SEQ, 1, "none"), (LONG, 1, "full"), (LONG, numbers.CP, "none")):
         layout: Degrees = {"tp": TP, "sp": True, "cp": cp}
         choices: TermChoices = {"kernels": "flash", "dropout": False, "checkpointing": checkpointing}

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch12 import runs
 from course_lib.cluster import Comm, Run, simulate
+from course_lib.cluster.point_to_point import Array, Work
 from course_lib.parallel.expert.model import part_of
 
 RANKS, TOKENS, EXPERTS, HIDDEN = 4, 3, 8, runs.HIDDEN  # tokens of each rank; experts of all ranks together
@@ -50,21 +51,29 @@ class Journey:
     rows: Sequence[Sequence[Sequence[int]]]
 
 
-class _Watched:
+class _Watched(Comm):
     """A communicator that keeps what goes into and comes out of each exchange."""
 
     def __init__(self, comm: Comm) -> None:
-        self._comm, self.rank, self.size = comm, comm.rank, comm.size
+        super().__init__(range(comm.size))
         self.exchanges: list[tuple[Tensor, Tensor]] = []
 
-    def all_to_all_single(self, output: Tensor, given: Tensor, *splits: Any) -> None:
-        self._comm.all_to_all_single(output, given, *splits)
-        self.exchanges.append((given.clone(), output.clone()))
+    def all_to_all_single(
+        self,
+        output: Array,
+        input: Array,  # noqa: A002
+        output_split_sizes: Sequence[int] | None = None,
+        input_split_sizes: Sequence[int] | None = None,
+        async_op: bool = False,
+    ) -> Work | None:
+        work = super().all_to_all_single(output, input, output_split_sizes, input_split_sizes, async_op)
+        self.exchanges.append((torch.as_tensor(input).clone(), torch.as_tensor(output).clone()))
+        return work
 
 
-def _work(comm: Comm, x: Tensor, top_k: int, popular: float) -> list[Any]:
+def _work(comm: Comm, x: Tensor, top_k: int, popular: float) -> list[object]:
     """Forward through this rank's part of the layer: what every exchange and the experts got and gave."""
-    watched: Any = _Watched(comm)
+    watched = _Watched(comm)
     layer = part_of(runs.small_layer(HIDDEN, EXPERTS, top_k=top_k), watched)
     layer.router.register_forward_hook(lambda _, __, logits: logits + popular * (torch.arange(EXPERTS) == 0))
     inside: list[Tensor] = []

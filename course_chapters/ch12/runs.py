@@ -110,12 +110,13 @@ def wrong_scale() -> Markdown:
         group, replicas = ep.expert_groups(comm, 2)
         layer = part_of(whole, group)
         layer(x).square().mean().backward()
-        dense, experts = [layer.router.weight], list(layer.experts.parameters())
+        dense, experts = list(layer.router.parameters()), list(layer.experts.parameters())
         if wrong:
             for who, parameters in ((comm, dense), (replicas, experts)):
                 for parameter in parameters:
-                    who.all_reduce(parameter.grad)
-                    parameter.grad /= who.size
+                    grad = gradient(parameter)
+                    who.all_reduce(grad)
+                    grad /= who.size
         else:
             ep.average_gradients(comm, replicas, dense, experts)
         return gradient(layer.router.weight), gradient(layer.experts.down)
@@ -176,6 +177,7 @@ def shared_expert_times(shares: Sequence[float] = (0.0, 0.5, 1.0, 1.5)) -> Markd
         dispatched = comm.all_to_all_single(there, sent, async_op=True)
         if during:
             comm.compute(shared, label="shared expert")
+        assert dispatched is not None
         dispatched.wait()
         comm.compute(exchange, label="experts")
         comm.all_to_all_single(home, there)

@@ -19,6 +19,6 @@ def bounds(model: ModelShape, reach: float) -> dict[str, float]:
         "sharded": reach,
         "tensor": model.params / model.layers / (4 * model.hidden) / reach,
         "pipeline": model.params / model.hidden / reach,
-        "context": tokens_to_hide(model.heads, model.kv_heads, reach, 1.0, visible=0.5),
+        "context": float(tokens_to_hide(model.heads, model.kv_heads, reach, 1.0, visible=0.5)),
         "expert": 2 / 3 * reach,
     }

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from course_lib.cluster import Comm, Run, Topology, simulate
 from course_lib.cluster.records import Message
@@ -63,21 +63,24 @@ class Step:
         return sum(each.message.nbytes for each in sent if (each.axis, each.border) == (axis, border))
 
 
-class _Placed:
+class _Placed(Comm):
     """The world of ranks as `four_axes` numbers them, on the ranks of the cluster that another order gives them."""
 
     def __init__(self, comm: Comm, order: Sequence[str]) -> None:
         logical, physical = Mesh(SIZES), Mesh({axis: SIZES[axis] for axis in order})
-        self._comm, self.size = comm, comm.size
+        super().__init__(range(comm.size))
         self._where = [physical.rank(logical.coordinates(rank)) for rank in range(comm.size)]
-        self.rank = self._where.index(comm.rank)
+
+    @property
+    def rank(self) -> int:
+        return self._where.index(super().rank)
 
     def new_group(self, ranks: Sequence[int]) -> Comm:
-        return self._comm.new_group([self._where[rank] for rank in ranks])
+        return super().new_group([self._where[rank] for rank in ranks])
 
 
 def _one_step(comm: Comm, order: Sequence[str], job: four_axes.Job) -> tuple[Mapping[str, int], int]:
-    placed: Any = _Placed(comm, order)
+    placed = _Placed(comm, order)
     rank = four_axes.set_up(placed, SIZES, job)
     four_axes.forward_backward(rank, *four_axes.own_batch(rank, job, 0))
     four_axes.add_gradients(rank)

@@ -6,10 +6,9 @@ sequences in blocks along cp, with keys and values gathered as Llama 3 does (11)
 are averaged over dp and cp together, because the ranks of both saw other tokens with the same weights.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MethodType
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +23,7 @@ from course_lib.parallel.schedules import one_f_one_b
 from course_lib.parallel.tensor import TensorParallel, gather_in
 from course_lib.parallel.tensor import build as build_part
 from course_lib.parallel.tensor.model import ParallelAttention
+from course_lib.parallel.tensor.partition import Piece
 
 AXES = ("dp", "pp", "cp", "tp")
 CONFIG = Config(layers=4, hidden=16, heads=4, kv_heads=2, seq_len=16)
@@ -79,10 +79,10 @@ def alone(job: Job) -> Trained:
     )
 
 
-def communicators(comm: Comm, mesh: Mesh, *joint: tuple[str, ...]) -> dict[Any, Comm]:
+def communicators(comm: Comm, mesh: Mesh, *joint: tuple[str, ...]) -> dict[object, Comm]:
     """This rank's communicator along every axis, and along each tuple of axes in `joint`. Every rank of the world calls
     it."""
-    found: dict[Any, Comm] = {}
+    found: dict[object, Comm] = {}
     for axes in (*((axis,) for axis in mesh.axes), *joint):
         for ranks in mesh.groups(*axes):
             group = comm.new_group(ranks)  # every rank makes every group, in the same order
@@ -121,16 +121,17 @@ def _attend_across(attention: ParallelAttention, cp: Comm, seq: int) -> None:
     set_methods(attention, forward=MethodType(forward, attention))
 
 
-def build(job: Job, mesh: Mesh, groups: Mapping[Any, Comm]) -> tuple[TensorParallel, pipeline.TransformerStage]:
+def build(job: Job, mesh: Mesh, groups: Mapping[object, Comm]) -> tuple[TensorParallel, pipeline.TransformerStage]:
     """This rank's part of the model along tp, and of that part its stage along pp."""
     model = build_part(job.config, groups["tp"], job.seed, job.sequence_parallel).to(job.dtype)
     if groups["cp"].size > 1:
         for block in model.blocks:
+            assert isinstance(block.attention, ParallelAttention)
             _attend_across(block.attention, groups["cp"], job.config.seq_len)
     return model, pipeline.transformer_stages(model, mesh.sizes["pp"])[groups["pp"].rank]
 
 
-def on_mesh(comm: Comm, mesh: Mesh, job: Job) -> dict[str, Any]:
+def on_mesh(comm: Comm, mesh: Mesh, job: Job) -> dict[str, object]:
     """The training on one rank; what it returns is put together by `train`."""
     torch.set_num_threads(1)
     groups = communicators(comm, mesh, ("dp", "cp"))
@@ -172,7 +173,7 @@ def on_mesh(comm: Comm, mesh: Mesh, job: Job) -> dict[str, Any]:
     }
 
 
-def mesh_norm_of(model: TensorParallel, groups: Mapping[Any, Comm]) -> float:
+def mesh_norm_of(model: TensorParallel, groups: Mapping[object, Comm]) -> float:
     """The norm of the whole model's gradients: each number counts once, so sums go over tp and pp, not over dp and cp.
 
     A piece that several tp ranks hold is divided by its copies; a tied matrix counts on the first stage only.
@@ -209,7 +210,7 @@ def train(sizes: Mapping[str, int], job: Job | None = None, topology: Topology |
     return Trained(first["losses"], first["norms"], whole["gradients"], whole["weights"]), run
 
 
-def _place(whole: dict[str, Tensor], pieces: Any, tensor: Tensor, check: bool) -> None:
+def _place(whole: dict[str, Tensor], pieces: Iterable[Piece], tensor: Tensor, check: bool) -> None:
     offset = 0
     for piece in pieces:
         rows = tensor.narrow(0, offset, piece.local_shape[0])

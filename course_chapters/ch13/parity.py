@@ -7,7 +7,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import torch
 from IPython.display import Markdown
@@ -77,21 +76,22 @@ def layers_and_inputs(tp: Comm | None = None) -> tuple[nn.Sequential, Tensor]:
     return nn.Sequential(*model.blocks), torch.randn(8, LAYERS.seq_len, LAYERS.hidden, generator=coin)
 
 
-def torch_plan() -> dict[str, Any]:
+def torch_plan() -> dict[str, object]:
     """How PyTorch splits a layer along tp: its matrices by columns and rows, which read one DTensor each."""
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel
 
-    whole: dict[str, Any] = {"input_layouts": Replicate(), "desired_input_layouts": Replicate()}
+    whole = PrepareModuleInput(input_layouts=Replicate(), desired_input_layouts=Replicate())
     columns = ("attention.wq", "attention.wk", "attention.wv", "mlp.gate", "mlp.up")
-    plan = dict.fromkeys(("attention", "mlp"), PrepareModuleInput(**whole)) | dict.fromkeys(columns, ColwiseParallel())
+    plan = dict.fromkeys(("attention", "mlp"), whole) | dict.fromkeys(columns, ColwiseParallel())
     return plan | dict.fromkeys(("attention.wo", "mlp.down"), RowwiseParallel())
 
 
 def planned_bytes(grid: Mesh) -> dict[str, float]:
     """What the planner says that all ranks send along each axis in a step of these layers: of twice as many less of as
     many, because it counts an embedding and a head, too."""
-    layout = Layout(**grid.sizes, zero=3)
+    dp, cp, tp = (grid.sizes.get(axis, 1) for axis in ("dp", "cp", "tp"))
+    layout = Layout(dp=dp, cp=cp, tp=tp, zero=3)
     once, twice = (
         planner.traffic(
             planner.Job(model=replace(LAYERS, layers=layers), seq=LAYERS.seq_len, sequences=8), layout, 4, gradient=4

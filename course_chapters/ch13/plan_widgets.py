@@ -34,7 +34,7 @@ def orders(tp: int, cp: int, pp: int, device: str) -> tuple[Placement, ...]:
     GPUs."""
     sizes = fill(GPUS, pp=pp, cp=cp, tp=tp)
     job = planner.Job(model=MODEL, seq=SEQ, sequences=SEQUENCES, software=planner.TAUGHT)
-    sent = planner.traffic(job, Layout(**sizes, sp=tp > 1), gradient=2)  # all in 16 bits
+    sent = planner.traffic(job, Layout(dp=sizes["dp"], cp=cp, pp=pp, tp=tp, sp=tp > 1), gradient=2)  # all in 16 bits
     joint: dict[Axes, float] = {
         ("dp", "cp"): float(sent["dp"]),
         **{axis: float(sent[axis]) for axis in ("pp", "cp", "tp")},

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, product
-from typing import Any
 
 from course_chapters.ch14.save_film import DISKS, LAYERS, NEW, OLD, ROLES, Moment, Span, cuts, loaded, saved
 from course_lib.draw.explore import Explorer, explore, in_notebook, play, slider, toggle
+from course_lib.draw.explorer import Setting
 from course_lib.draw.palette import EMPTY, GREY, INK, SHADES, SKY, SOFT, VERMILION, ink_on
 from course_lib.draw.sheets import Sheet
 from course_lib.estimate.units import bytes_text, count_text
@@ -157,5 +157,5 @@ def save_and_load(loading: bool = False) -> Explorer:
     )
 
 
-def _last(setting: dict[str, Any]) -> int:
+def _last(setting: Setting) -> int:
     return len(moments(setting["writers"], setting["readers"], setting["fsync"])) - 1

@@ -183,6 +183,7 @@ def _training(seed: int) -> checkpoint.Training:
 
 
 def _train(run: checkpoint.Training, steps: int) -> list[float]:
+    assert isinstance(run.schedule, torch.optim.lr_scheduler.LRScheduler)
     order, losses = checkpoint.SampleOrder(60, 12), []
     data = torch.randn(60, 4, generator=torch.Generator().manual_seed(5))
     for _ in range(steps):

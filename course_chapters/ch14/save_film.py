@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, zip_longest
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +25,7 @@ OLD, NEW = 10, 20  # the steps that are saved
 DISKS = 12  # that a power failure may leave, of all that the model of a disk allows
 LATE = 2  # rounds by which the last rank is late
 LAYERS, ROLES = {"embedding": 192, "head": 96}, ("weights", "m", "v")  # elements; m and v are Adam's moments
-Call = tuple[str, tuple[Any, ...]]  # an operation of a disk, and its arguments
+Call = tuple[str, tuple[object, ...]]  # an operation of a disk, and its arguments
 Span = tuple[int, int]  # from and to, in bytes of the whole state
 
 
@@ -54,9 +53,9 @@ class _Through(Disk):
     def __init__(
         self, disk: MemoryDisk, then: Callable[[Call], None], reads: Callable[[Call], None] = lambda _: None
     ) -> None:
-        def read(*given: Any) -> Any:
-            reads(("read", given))
-            return disk.read(*given)
+        def read(path: Path, start: int = 0, stop: int | None = None) -> Iterable[bytes]:
+            reads(("read", (path, start, stop)))
+            return disk.read(path, start, stop)
 
         def write(path: Path, chunks: Iterable[bytes]) -> None:
             then(("write", (path, list(chunks))))
@@ -117,7 +116,7 @@ def loaded(writers: int, readers: int) -> tuple[tuple[Moment, ...], tuple[tuple[
         reader = PieceReader(store, found)
         wanted = share_of(state_at(NEW), rank, readers)  # which elements; their values come from the files
         shares.append(tuple(reader.read(each.name, each.start, each.stop) for each in wanted))
-        rows.append([(rank, _place(writers, *given)) for _, given in reads if str(given[0]).endswith(".bin")])
+        rows.append([(rank, _place(writers, given)) for _, given in reads if str(given[0]).endswith(".bin")])
     turns = [[read for read in turn if read] for turn in zip_longest(*rows)]
     did = f"{count_text(readers, 'rank')} load step {NEW}"
     return tuple(replace(moments[-1], did=did, reads=turn) for turn in turns), tuple(shares)
@@ -131,8 +130,10 @@ def cuts(ranks: int) -> list[int]:
     return list(accumulate(sizes, initial=0))
 
 
-def _place(writers: int, path: Path, start: int, stop: int) -> Span:
-    """Bytes of a file as bytes of the whole state."""
+def _place(writers: int, given: tuple[object, ...]) -> Span:
+    """The bytes of a file that are read, as bytes of the whole state."""
+    path, start, stop = given
+    assert isinstance(path, Path) and isinstance(start, int) and isinstance(stop, int)
     before = cuts(writers)[int(path.stem.removeprefix("part-"))]
     return before + start, before + stop
 
@@ -146,7 +147,7 @@ def _words(call: Call | None) -> str:
     if call is None:
         return "wait"
     name, (path, *_) = call
-    file = Path(path).name
+    file = Path(str(path)).name
     if name in ("make_folder", "sync_folder"):
         which = "the folder" if file.startswith("step") else "the folder above"
         return f"{'create' if name == 'make_folder' else 'fsync'} {which}"

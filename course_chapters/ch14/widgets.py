@@ -180,6 +180,7 @@ def spike_score(threshold: float, patience: int, height: float) -> faults.Evalua
 def reacted(curve: faults.Curve, threshold: float, patience: int) -> list[int]:
     """The alarms that a run gives: false ones, and the first after the spike began; then it skips or goes back."""
     found = list(faults.alarms(curve.losses, faults.SpikeDetector(threshold=threshold, patience=patience)))
+    assert curve.spike is not None
     return [step for place, step in enumerate(found) if place == 0 or found[place - 1] < curve.spike]
 
 

@@ -1,8 +1,8 @@
 """One step of FSDP2 in two real processes: what it sent, and what was predicted."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
+import torch
 from IPython.display import Markdown
 from torch import nn
 
@@ -13,7 +13,7 @@ from course_lib.model.transformer import Config, loss
 from course_runs import sharded
 from course_runs.real_ranks import launch
 
-Way = tuple[bool, Any]  # reshard_after_forward, param_dtype
+Way = tuple[bool, torch.dtype | None]  # reshard_after_forward, param_dtype
 Wrap = Callable[..., nn.Module]  # wrap(mesh, reshard_after_forward, param_dtype)
 
 

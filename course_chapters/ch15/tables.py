@@ -10,8 +10,8 @@ from course_chapters.ch15.exercises import numbers
 from course_chapters.table import columns, table
 from course_lib.estimate import facts
 from course_lib.estimate.facts.scaling import series
-from course_lib.estimate.units import bytes_text, duration_text, money_text, percent_text, rate_text
-from course_runs import evidence, preflight
+from course_lib.estimate.units import MINUTE, bytes_text, duration_text, money_text, percent_text, rate_text
+from course_runs import evidence, preflight, tour
 from course_runs.evidence import Evidence
 from course_runs.evidence_checks import gates
 from course_runs.reading import Chosen, choose, hardware_rows
@@ -20,6 +20,9 @@ SHEET = facts.device("H100 SXM").bandwidth
 SMI = "NVIDIA H100 80GB HBM3, 570.86.15, {clock}, 1980, {reasons}, {errors}"
 VERDICTS = {"ok": "healthy", "warn": "degraded", "fail": "refuse"}
 SERIES = ("1.34B, data parallel", "6.66B, FSDP")
+LADDER = (1, 2, 4, 8)  # GPUs of one server
+PRICES = numbers.PRICE, facts.price("H100 hour, hyperscaler high")
+PARTS = ("data", "forward", "backward", "communication", "optimizer", "checkpoint")
 QUANTITIES = {
     "seconds": ("step_seconds", duration_text),
     "memory": ("memory_bytes", bytes_text),
@@ -109,12 +112,26 @@ def gap(run: Chosen) -> Markdown:
     return columns(f"{run.origin} {run.name} | {headings}", rows)
 
 
+def parts(content: Evidence) -> dict[str, float]:
+    """Seconds of a step by part, averaged over the timed steps; "other" is the rest."""
+    timed = content["raw"]["steps"][content["setup"]["warm_up"] :]
+    found = {name: statistics.fmean(row.get("parts", {}).get(name, 0.0) for row in timed) for name in PARTS}
+    return {**found, "other": statistics.fmean(row["seconds"] for row in timed) - sum(found.values())}
+
+
+def models(content: Evidence) -> dict[str, float]:
+    """Predicted seconds of a step if nothing overlaps, and if communication and the rest overlap fully."""
+    predicted = content["predicted"]["seconds"]
+    whole, communication = sum(predicted.values()), predicted["communication"]
+    return {"sum": whole, "max": max(whole - communication, communication)}
+
+
 def step_parts(run: Chosen) -> Markdown:
     """Seconds of a step by part, and the tokens/s without each part; prints which of two models is closer."""
-    seconds, tokens = numbers.parts(run.content), run.content["setup"]["tokens_per_step"]
-    step, models = sum(seconds.values()), numbers.models(run.content)
-    closer = min(models, key=lambda name: abs(math.log(step / models[name])))
-    said = f"predicted by the sum {duration_text(models['sum'])}, by the maximum {duration_text(models['max'])}"
+    seconds, tokens = parts(run.content), run.content["setup"]["tokens_per_step"]
+    step, predicted = sum(seconds.values()), models(run.content)
+    closer = min(predicted, key=lambda name: abs(math.log(step / predicted[name])))
+    said = f"predicted by the sum {duration_text(predicted['sum'])}, by the maximum {duration_text(predicted['max'])}"
     print(f"Measured {duration_text(step)} on average; {said}. The {closer} is closer.")
     rows = []
     for name, part in seconds.items():
@@ -133,11 +150,14 @@ def failures() -> Markdown:
 
 def ladder() -> Markdown:
     """Minutes and dollars of the tour on 1 to 8 GPUs, and what each doubling adds."""
-    rows = []
-    for rung in numbers.ladder():
-        money = money_text(rung["low"]), money_text(rung["high"])
-        rows.append((rung["gpus"], rung["stages"], f"{rung['seconds'] / 60:.0f}", *money, ", ".join(rung["new"])))
-    prices = f"at {money_text(numbers.PRICE)} per GPU-hour | at {money_text(numbers.DEAR)}"
+    rows, before = [], set[str]()
+    for gpus in LADDER:
+        names = [stage.name for stage in tour.stages(gpus, dry=False)]
+        new = ", ".join(name for name in names if name not in before)
+        money = (money_text(numbers.tour_dollars(gpus, price)) for price in PRICES)
+        rows.append((gpus, len(names), f"{numbers.tour_seconds(gpus) / MINUTE:.0f}", *money, new))
+        before |= set(names)
+    prices = f"at {money_text(PRICES[0])} per GPU-hour | at {money_text(PRICES[1])}"
     return columns(f"GPUs | stages | minutes | {prices} | possible from here on", rows)
 
 
@@ -145,7 +165,8 @@ def hardware() -> Markdown:
     """Which runs ran on which hardware."""
     keys = ("origin", "hardware", "processes", "backend", "torch")
     rows = hardware_rows(origin=None)
-    return table([{**{key: row[key] or "–" for key in keys}, "runs": ", ".join(row["runs"])} for row in rows])
+    shown = [{key: value or "–" for key, value in row.items() if key in keys} for row in rows]
+    return table([{**each, "runs": ", ".join(row["runs"])} for each, row in zip(shown, rows, strict=True)])
 
 
 def scaling() -> Markdown:

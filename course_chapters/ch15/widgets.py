@@ -3,14 +3,12 @@
 Bandwidth curves and traces are in `ch15_wires`.
 """
 
-from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from course_chapters.ch15 import predicted_measured as evidence
-from course_chapters.ch15.exercises import numbers
+from course_chapters.ch15.tables import parts as parts_of
 from course_chapters.ch15.wires import bandwidth, timeline
 from course_lib.draw import panels, style
 from course_lib.draw.explore import Explorer, explore, menu, slider
@@ -87,14 +85,14 @@ def _rates(each: Chosen) -> list[float]:
     return [row.get("learning_rate", each.content["setup"]["learning_rate"]) for row in each.content["raw"]["steps"]]
 
 
-def _steps_of(name: str) -> list[Mapping[str, Any]]:
-    return together()[name].content["raw"]["steps"]
+def _of_steps(name: str, look: str) -> list[float]:
+    return [row[look] for row in together()[name].content["raw"]["steps"]]
 
 
 def apart(name: str) -> list[float]:
     """The relative difference of a run's losses from those of one process, step by step."""
-    both = zip(_steps_of(next(iter(together()))), _steps_of(name), strict=False)
-    return [abs(one["loss"] - two["loss"]) / one["loss"] for one, two in both]
+    both = zip(_of_steps(next(iter(together())), "loss"), _of_steps(name, "loss"), strict=False)
+    return [abs(one - two) / one for one, two in both]
 
 
 def bound(name: str) -> list[float]:
@@ -109,7 +107,7 @@ def draw_losses(layout: str = "", look: str = "loss", zoom: int = 0) -> Picture:
     name = layout or names[1]
     if look == "difference":
         return _draw_difference(name, zoom)
-    alone, other = ([row[look] for row in _steps_of(each)[: len(apart(name))]] for each in (names[0], name))
+    alone, other = (_of_steps(each, look)[: len(apart(name))] for each in (names[0], name))
     figure, axes = panels.sheet(3.7)
     middle, half = sum(other) / len(other), 0.6 * (max(other) - min(other)) / 10**zoom
     at = min(range(len(other)), key=lambda step: abs(other[step] - middle))
@@ -180,7 +178,7 @@ def losses(look: str = "difference") -> Explorer:
 def waterfall_stairs(content: Evidence) -> dict[str, float]:
     """Shares of a rank's peak by cause: each part of the step that computes nothing, what the matmuls do not reach,
     and the MFU."""
-    parts, measured = numbers.parts(content), content["measured"]
+    parts, measured = parts_of(content), content["measured"]
     step, peak = sum(parts.values()), measured["peak_flops"] * content["setup"]["layout"]["ranks"]
     computing = parts["forward"] + parts["backward"]
     mfu = measured["model_flops_per_step"] / (step * peak)

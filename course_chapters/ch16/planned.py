@@ -1,17 +1,16 @@
 """A server whose every iteration is decided by a plan function: who computes how many tokens, and who loses its
 pages."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
 
 LIMIT = 400  # iterations after which a server is stopped that does not finish
 
-Request = tuple[Any, int, int, int]  # id, first iteration, prompt and answer in tokens
+Request = tuple[Hashable, int, int, int]  # id, first iteration, prompt and answer in tokens
 
 
 def serve_by_plan(
-    plan: Callable[..., Any], requests: Sequence[Request], budget: int, pages: int, size: int
-) -> list[Any]:
+    plan: Callable[..., object], requests: Sequence[Request], budget: int, pages: int, size: int
+) -> list[object]:
     """The plans of all iterations until each request is answered.
 
     `plan(running, waiting, budget, free, size)` returns [{id: tokens to compute}, [ids that lose their pages]] for
@@ -22,18 +21,19 @@ def serve_by_plan(
     goal = {name: prompt + output - 1 for name, _, prompt, output in requests}  # the last token is not computed
     coming = sorted(requests, key=lambda each: each[1])
     order = {each[0]: at for at, each in enumerate(coming)}
-    running: list[Any] = []
-    waiting: list[Any] = []
-    plans: list[Any] = []
+    running: list[Hashable] = []
+    waiting: list[Hashable] = []
+    plans: list[object] = []
     while (coming or running or waiting) and len(plans) < LIMIT:
         while coming and coming[0][1] <= len(plans):
             waiting.append(coming.pop(0)[0])
         free = pages - sum(-(-known[name][1] // size) for name in running)
         states = [[(name, *known[name]) for name in names] for names in (running, waiting)]
         plans.append(plan(*states, budget, free, size))
-        if not _possible(plans[-1], running, waiting, known):
+        parts = _parts(plans[-1], running, waiting, known)
+        if parts is None:
             break
-        run, stopped = plans[-1]
+        run, stopped = parts
         for name in stopped:
             known[name][1] = 0
         waiting = sorted([*stopped, *(name for name in waiting if name not in run)], key=order.__getitem__)
@@ -47,11 +47,14 @@ def serve_by_plan(
     return plans
 
 
-def _possible(plan: Any, running: list[Any], waiting: list[Any], known: dict[Any, list[int]]) -> bool:
-    """Whether a plan can be carried out at all."""
+def _parts(
+    plan: object, running: list[Hashable], waiting: list[Hashable], known: dict[Hashable, list[int]]
+) -> tuple[dict[Hashable, int], list[Hashable]] | None:
+    """The two parts of a plan; None if it cannot be carried out."""
     if type(plan) is not list or type(plan[1]) is not list or not all(type(each) in (str, int) for each in plan[1]):
-        return False
+        return None
     run, stopped = plan
     if not set(run) <= {*running, *waiting} or not set(stopped) <= set(running) or set(run) & set(stopped):
-        return False
-    return all(type(count) is int and 0 < count <= known[name][0] - known[name][1] for name, count in run.items())
+        return None
+    fits = all(type(count) is int and 0 < count <= known[name][0] - known[name][1] for name, count in run.items())
+    return (run, stopped) if fits else None

@@ -1,8 +1,6 @@
 """Chapter 16's tables and plots."""
 
 from itertools import starmap
-from types import SimpleNamespace
-from typing import Any
 
 from IPython.display import Markdown
 
@@ -16,7 +14,7 @@ from course_lib.estimate.scaling_laws import chinchilla_law
 from course_lib.estimate.units import BILLION, GB, TRILLION, bytes_text, duration_text, number_text, percent_text
 from course_lib.operate import serving
 
-Row = tuple[Any, ...]
+Row = tuple[object, ...]
 CONTEXT = numbers.PROMPT + numbers.REPLY // 2  # tokens that a sequence holds on average
 REQUESTS = (
     f"prompts of {numbers.PROMPT:,} tokens, replies of {numbers.REPLY}, at most {numbers.MOST} at once in a replica"
@@ -47,7 +45,7 @@ def phases_table() -> Markdown:
         },
     }
 
-    def row(name: str, given: Any) -> Row:
+    def row(name: str, given: tuple[float, float, float, float, float]) -> Row:
         parts = [duration_text(one.parts(*given)[part], 2) for part in names]
         return name, *parts, duration_text(one.iteration_seconds(*given), 3)
 
@@ -83,13 +81,19 @@ def prefix_table() -> Markdown:
     return columns(headings, map(row, (0, 256, 1024, 1792)))
 
 
+class _Second(serving.Deployment):
+    """Its iterations take a second, whatever is computed."""
+
+    def iteration_seconds(self, *_: object, **__: object) -> float:
+        return 1.0
+
+
 def queue_table() -> Markdown:
     """Waits of a simulated server with constant service time beside the closed form."""
-
-    second = SimpleNamespace(kv_capacity=10**6, iteration_seconds=lambda *given: 1.0)  # whatever is computed
+    second = _Second(model="llama3-8b", device="H100 SXM")
 
     def row(load: float) -> Row:
-        run = serving.simulate(serving.poisson_requests(10_000, load, 1, 1, 1), second, max_batch=1)
+        run = serving.simulate(serving.poisson_requests(10_000, load, 1, 1, 1), second, max_batch=1, capacity=10**6)
         waits = serving.md1_wait(load, 1.0), float(run.ttft.mean()) - 1, serving.mm1_wait(load, 1.0)
         return percent_text(load), *(number_text(wait, 3) for wait in waits)
 
@@ -100,7 +104,7 @@ def queue_table() -> Markdown:
 def layouts_table() -> Markdown:
     """Eight H100s as replicas of 8B and of 70B."""
 
-    def row(base: serving.Deployment, one: Any) -> Row:
+    def row(base: serving.Deployment, one: serving.LayoutRow) -> Row:
         times = duration_text(one.first_token, 2), duration_text(one.token, 2)
         return base.model.name, f"{one.replicas} × {one.tp}", *times, f"{one.tokens_per_s:,.0f}"
 
@@ -162,7 +166,7 @@ def errors_table() -> Markdown:
     """Errors of the predictions by source and metric, on rows that no constant was chosen on."""
     names = {"throughput": "output tokens/s", "first_token": "first token", "token": "gap between tokens"}
 
-    def row(each: Any) -> Row:
+    def row(each: published.Errors) -> Row:
         bias = f"{'+' if each.bias > 0 else '−'}{percent_text(abs(each.bias), 2)}"
         shares = percent_text(each.median, 2), percent_text(each.worst, 2), bias
         return each.engine, names[each.metric], f"{each.judged} of {each.rows}", *shares

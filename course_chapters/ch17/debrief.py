@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from IPython.display import Markdown, display
 
@@ -30,7 +29,7 @@ INKS = {
     "bubble": YELLOW,
     "recompute": SKY,
 }
-Answer = Callable[[], tuple[Mapping[str, Any], Mapping[str, Any]]]
+Answer = Callable[[], tuple[Mapping[str, object], Mapping[str, object]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,19 +58,19 @@ def nearest(task: Task) -> list[facts.PublishedStep]:
     return [step for step in found if apart(step) < (False, math.log(FARTHEST))][:NEAREST] or found[:1]
 
 
-def contenders(plan: Mapping[str, Any], task: Task) -> list[Row]:
+def contenders(plan: Mapping[str, object], task: Task) -> list[Row]:
     """The learner's plan, the planner's, and the published ones."""
     plans = {"your plan": plan, "the planner's": capstone.best(task)}
     return [_planned(name, each, task) for name, each in plans.items()] + [_published(step) for step in nearest(task)]
 
 
-def _planned(name: str, plan: Mapping[str, Any], task: Task) -> Row:
+def _planned(name: str, plan: Mapping[str, object], task: Task) -> Row:
     found = assess(plan, task)
-    degrees = {"zero": 1, **plan}
-    layout = " × ".join(f"{axis} {degrees[axis]}" for axis in AXES[:-1] if degrees.get(axis, 1) > 1)
+    degrees = [(axis, plan.get(axis, 1)) for axis in AXES[:-1]]
+    layout = " × ".join(f"{axis} {degree}" for axis, degree in degrees if isinstance(degree, int) and degree > 1)
     used = planner.used_params(task.job())
-    rate = found.mfu * task.hardware().peak / compute.train_flops(used, 1)
-    words = f"{layout}, ZeRO-{degrees['zero']}, recompute {degrees.get('recompute', 'none')}"
+    rate = found.mfu * task.hardware().peak / float(compute.train_flops(used, 1))
+    words = f"{layout}, ZeRO-{plan.get('zero', 1)}, recompute {plan.get('recompute', 'none')}"
     conditions = f"predicted; bf16, {task.seq:,} tokens"
     return Row(
         name=name, layout=words, gpus=found.gpus, tokens_per_s=rate, mfu=found.mfu, conditions=conditions, found=found
@@ -87,12 +86,12 @@ def _published(step: facts.PublishedStep) -> Row:
         layout=step.layout.replace("=", " ").replace(",", ", "),
         gpus=step.gpus,
         tokens_per_s=step.tokens_per_s,
-        mfu=compute.mfu(used, step.tokens_per_s, 1, peak),
+        mfu=float(compute.mfu(used, step.tokens_per_s, 1, peak)),
         conditions=f"printed ([{source.year}]({source.url})); {step.device}, {step.dtype}, {step.seq:,} tokens",
     )
 
 
-def compared(plan: Mapping[str, Any], task: Task) -> Markdown:
+def compared(plan: Mapping[str, object], task: Task) -> Markdown:
     """The rows as a table, and what the planner's choice has that the learner's has not."""
     found = contenders(plan, task)
     lines = table(
@@ -132,7 +131,7 @@ def _more(longer: float) -> str:
     return "longer" if longer > 0 else "shorter"
 
 
-def picture(plan: Mapping[str, Any], task: Task) -> Picture:
+def picture(plan: Mapping[str, object], task: Task) -> Picture:
     """Where the time of each run goes: to the FLOPs that MFU counts, and, where a prediction says it, to what else."""
     found = contenders(plan, task)
     figure, axes = style.new(0.55 * len(found) + 1.55, left=2.35, bottom=1.05)

@@ -4,7 +4,6 @@ front of all plans."""
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -70,7 +69,7 @@ def sentence(gpus: int = 8) -> Explorer:
 
 # --- plans under a changed task --------------------------------------------------------------------
 
-PLANS: Mapping[str, Mapping[str, Any]] = {
+PLANS: Mapping[str, Mapping[str, object]] = {
     "tp 8 × pp 4": running_plan.PLAN,
     "tp 2 × cp 4 × pp 8": {"tp": 2, "cp": 4, "pp": 8, "microbatches": 512},
     "FSDP, recomputed": running_plan.SHARDED,
@@ -134,7 +133,7 @@ def draw_change(change: str = NO_CHANGE) -> Picture:
 
 
 @lru_cache(maxsize=8)
-def _again(change: str) -> dict[str, Any]:
+def _again(change: str) -> dict[str, object]:
     """The plan that the search finds for the changed task, with the tokens that time and money allow."""
     task = COURSE if change == NO_CHANGE else changed(COURSE, change)
     found = capstone.best(task)
@@ -142,9 +141,9 @@ def _again(change: str) -> dict[str, Any]:
     return found if tokens == task.tokens else {**found, "tokens": tokens}
 
 
-def _adapted(plan: Mapping[str, Any], task: capstone.Task) -> dict[str, Any]:
+def _adapted(plan: Mapping[str, object], task: capstone.Task) -> dict[str, object]:
     """The same degrees on a changed task: only the micro-batches follow the batch, one sequence each."""
-    return {**plan, "microbatches": max(task.sequences // plan.get("dp", 1), 1)}
+    return {**plan, "microbatches": max(task.sequences // int(capstone.layout_of(plan).dp), 1)}
 
 
 def change(name: str = NO_CHANGE) -> Explorer:

@@ -3,7 +3,7 @@ examples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from course_lib.estimate import running_plan
 from course_lib.estimate.units import percent_text
@@ -42,7 +42,7 @@ class Line:
     unit: str
 
 
-def grade(task: Task, plan: Mapping[str, Any], claims: Mapping[str, Any] | None = None) -> dict[str, Line]:
+def grade(task: Task, plan: Mapping[str, object], claims: Mapping[str, object] | None = None) -> dict[str, Line]:
     """Every line of `LINES` for a plan. `claims` gives any of `CLAIMS` and "binding", a key of `planner.advice.CAUSES`.
 
     A plan that cannot run fails every line. Without claims, "defended" does not hold.
@@ -78,7 +78,7 @@ def _bounds(found: Assessed, task: Task) -> dict[str, tuple[float, str]]:
     return {name: (float(bound), unit) for name, bound, unit in zip(LINES, bounds, units, strict=True)}
 
 
-def crossing(plan: Mapping[str, Any], task: Task) -> tuple[str, ...]:
+def crossing(plan: Mapping[str, object], task: Task) -> tuple[str, ...]:
     """The axes whose groups leave a server: those whose ranks reach farther than a server's devices."""
     layout, per_node = layout_of(plan), task.hardware().per_node
     apart = strides(layout)
@@ -86,7 +86,7 @@ def crossing(plan: Mapping[str, Any], task: Task) -> tuple[str, ...]:
     return tuple(axis for axis, ranks in reach.items() if getattr(layout, axis) > 1 and ranks > per_node)
 
 
-def _needless(plan: Mapping[str, Any], task: Task) -> bool:
+def _needless(plan: Mapping[str, object], task: Task) -> bool:
     """Whether the same plan with less recomputation fits."""
     now = plan.get("recompute", "none")
     less = RECOMPUTED[RECOMPUTED.index(now) + 1 :]
@@ -104,12 +104,23 @@ def _farthest(found: Assessed, claims: Mapping[str, Any]) -> float:
     return max(abs(float(claims[name]) / getattr(found, name) - 1) for name in CLAIMS)
 
 
+class Claims(TypedDict):
+    """The numbers that a plan is defended with, and the cause that costs the most."""
+
+    memory: float
+    seconds: float
+    days: float
+    usd: float
+    mfu: float
+    binding: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exemplar:
     """A plan with its defense, and what a grader notes."""
 
-    plan: Mapping[str, Any]
-    claims: Mapping[str, Any]
+    plan: Mapping[str, object]
+    claims: Claims
     notes: tuple[str, ...]
 
 
@@ -136,21 +147,29 @@ def exemplars(task: Task = COURSE) -> dict[str, Exemplar]:
             "The claims are right. A defended number does not make a plan good.",
         ),
     }
-    plans = {"good": good, "broken": broken, "wasteful": wasteful}
+    plans: dict[str, Mapping[str, object]] = {"good": good, "broken": broken, "wasteful": wasteful}
     return {
         name: Exemplar(plan=plan, claims=_claimed(name, plan, task), notes=notes[name]) for name, plan in plans.items()
     }
 
 
-def _claimed(name: str, plan: Mapping[str, Any], task: Task) -> dict[str, Any]:
+def _claimed(name: str, plan: Mapping[str, object], task: Task) -> Claims:
     """The numbers that the defense states: the planner's, but for the broken plan's memory, which counts one
     micro-batch in flight."""
     found = assess(plan, task)
-    claims: dict[str, Any] = {each: getattr(found, each) for each in (*CLAIMS, "binding")}
+    claims: Claims = {
+        "memory": found.memory,
+        "seconds": found.seconds,
+        "days": found.days,
+        "usd": found.usd,
+        "mfu": found.mfu,
+        "binding": found.binding,
+    }
     if name == "broken":
-        sizes = {axis: plan.get(axis, 1) for axis in ("tp", "cp", "pp")}
-        held = drawn(task.model, found.gpus, sequences=task.sequences, seq=task.seq, **sizes).held
-        claims["memory"] -= (1 - 1 / plan["pp"]) * held["activations"]
+        layout = layout_of(plan)
+        tp, cp, pp = int(layout.tp), int(layout.cp), int(layout.pp)
+        held = drawn(task.model, found.gpus, sequences=task.sequences, seq=task.seq, tp=tp, cp=cp, pp=pp).held
+        claims["memory"] -= (1 - 1 / pp) * held["activations"]
     return claims
 
 

@@ -3,7 +3,6 @@ where intuition breaks."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from IPython.display import Markdown
 
@@ -21,7 +20,7 @@ from course_lib.parallel import planner
 from course_lib.parallel.planner.advice import CAUSES
 
 
-def budget(plan: Mapping[str, Any], task: capstone.Task = COURSE) -> Markdown:
+def budget(plan: Mapping[str, object], task: capstone.Task = COURSE) -> Markdown:
     """A plan on one page."""
     rows = capstone.budget_page(plan, task)
     return table([{"line": line, "choice": choice, "what follows": follows} for line, choice, follows in rows])
@@ -227,9 +226,9 @@ def my_plan() -> Markdown:
     return table(rows)
 
 
-def launch(plan: Mapping[str, Any], task: capstone.Task = COURSE, framework: str = "torchtitan") -> None:
+def launch(plan: Mapping[str, object], task: capstone.Task = COURSE, framework: str = "torchtitan") -> None:
     """Print the command that starts the plan under a framework."""
-    layout, job = capstone.layout_of(plan), task.job(plan.get("recompute", "none"))
+    layout, job = capstone.layout_of(plan), task.job(str(plan.get("recompute", "none")))
     hardware = task.hardware()
     found = planner.Plan(job=job, cluster=hardware, layout=layout, estimate=planner.estimate(job, hardware, layout))
     print(framework_commands.command(found, framework))

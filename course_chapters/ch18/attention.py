@@ -162,12 +162,6 @@ def unfused_traffic(tokens: int, width: int, itemsize: int) -> tuple[int, int]:
     return 4 * thin + 4 * square, 8 * thin + 7 * square
 
 
-def theory_traffic(tokens: int, width: int, capacity: int, itemsize: int) -> float:
-    """Bytes by which FlashAttention's traffic grows: N² d² / M, with M numbers in fast memory. Dao et al. (2022),
-    theorem 2; a constant factor is left open there."""
-    return tokens**2 * width**2 * itemsize / (capacity / itemsize)
-
-
 def _keys_seen(tokens: int, rows: int, columns: int, causal: bool) -> list[int]:
     """For each tile of queries, how many keys it loads."""
     stops = [min(start + rows, tokens) for start in range(0, tokens, rows)]

@@ -7,10 +7,10 @@ runs no Python, so whatever the step computed in Python stays as it was: a learn
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -42,15 +42,17 @@ class Graph(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._calls: list[tuple[Any, tuple[Any, ...], dict[str, Any], list[Tensor]]] = []
+        self._calls: list[tuple[Callable[..., object], tuple[object, ...], dict[str, object], list[Tensor]]] = []
         self._pool: dict[int, torch.UntypedStorage] = {}
         self.closed = False
 
-    def __exit__(self, *failure: Any) -> None:
+    def __exit__(self, *failure: object) -> None:
         self.closed = True
         super().__exit__(*failure)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
+    ) -> object:
         name = func._overloadpacket.__name__
         if name in _SYNC:
             raise CaptureError(
@@ -58,7 +60,7 @@ class Graph(TorchDispatchMode):
                 "it outside of the capture."
             )
         masks = name in ("index", "index_put_") and any(
-            isinstance(each, Tensor) and each.dtype == torch.bool for each in args[1]
+            isinstance(each, Tensor) and each.dtype == torch.bool for each in tree_leaves(args[1])
         )
         if name in _DYNAMIC or name in _REPLACES or masks:
             raise CaptureError(

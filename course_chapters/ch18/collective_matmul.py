@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.autograd import Function
 
 from course_lib.cluster import Comm, P2POp, Work
-from course_lib.cluster.collectives import ring_half_cost
 from course_lib.estimate.units import require, require_whole
 from course_lib.parallel.tensor.autograd_collectives import start_gather, start_scatter
 
@@ -151,12 +150,6 @@ def linear_scatter(comm: Comm, x: Tensor, weight: Tensor, pieces: int = 1) -> Te
 
 
 # --- how long it takes, by formula
-
-
-def apart_seconds(ranks: int, product: float, transfer: float, latency: float, launch: float) -> float:
-    """Seconds of the ring collective and then one product; the arguments are those of `pieces_seconds`."""
-    talk = ring_half_cost(transfer * ranks, ranks, latency, 1.0).seconds
-    return float(talk) + ranks * product + launch
 
 
 def pieces_seconds(

@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from unittest.mock import patch
 
 import torch
@@ -22,12 +21,12 @@ from course_chapters.timing import median_seconds
 class Watched:
     """What a compiled function returned for each call, and the graphs that were compiled in each call."""
 
-    values: tuple[Any, ...]
+    values: tuple[object, ...]
     graphs: tuple[int, ...]
     broke: str  # why a single graph is not possible, in PyTorch's words; "" if it is
 
 
-def watched(function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Watched:
+def watched(function: Callable[..., object], calls: Iterable[Sequence[object]]) -> Watched:
     """Call a function or module under `torch.compile`, whose graphs run as eager mode would run them.
 
     It is first compiled as a single graph; where that is not possible, the graph breaks, and the parts are compiled.
@@ -38,7 +37,7 @@ def watched(function: Callable[..., Any], calls: Iterable[Sequence[Any]]) -> Wat
 
     graphs, broke = 0, ""
 
-    def backend(graph: Any, _: Sequence[Tensor]) -> Any:
+    def backend(graph: torch.fx.GraphModule, _: Sequence[Tensor]) -> Callable[..., object]:
         nonlocal graphs, broke
         graphs += 1
         if any(node.target == "item" for node in graph.graph.nodes):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -117,10 +117,12 @@ class _Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.kernels: list[Kernel] = []
-        self._numbers: dict[Any, int] = {}
+        self._numbers: dict[object, int] = {}
         self._alive: list[torch.UntypedStorage] = []  # so that no number is given twice
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+    ) -> object:
         out = func(*args, **(kwargs or {}))
         name = func._overloadpacket.__name__
         given = [each for each in tree_leaves((args, kwargs or {})) if isinstance(each, Tensor)]

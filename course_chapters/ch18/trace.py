@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import torch
 
@@ -53,7 +52,7 @@ class Anatomy:
     host_waits: float  # of the host, for the device
 
 
-def anatomy(trace: Any) -> Anatomy:
+def anatomy(trace: object) -> Anatomy:
     """What a trace holds that `export_chrome_trace` wrote and `json` read. ValueError for anything else."""
     rows = trace.get("traceEvents") if isinstance(trace, dict) else trace
     if not isinstance(rows, list) or not all(isinstance(each, dict) for each in rows):
@@ -107,7 +106,7 @@ def small_step(batch: int) -> Callable[[], object]:
     return lambda: model(tokens).sum().backward()
 
 
-def profiled(step: Callable[[], object]) -> dict[str, Any]:
+def profiled(step: Callable[[], object]) -> dict[str, object]:
     """The trace of one call of `step` on this machine's CPU, as the profiler's file holds it."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler's library writes to the notebook
     from torch.profiler import ProfilerActivity, profile
@@ -118,5 +117,5 @@ def profiled(step: Callable[[], object]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         seen.export_chrome_trace(str(path))
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
     return found

@@ -70,12 +70,12 @@ def _interpreted() -> Iterator[tuple[Any, Any, Counted]]:
 
         total, load, store = tl.sum, builder.create_masked_load, builder.create_masked_store
 
-        def counted_load(pointers: Any, mask: Any, *more: Any) -> Any:
+        def counted_load(pointers: object, mask: Any, *more: object) -> Any:
             tile = load(pointers, mask, *more)
             counted.loaded += int(mask.data.sum()) * tile.data.itemsize
             return tile
 
-        def counted_store(pointers: Any, value: Any, mask: Any, *more: Any) -> Any:
+        def counted_store(pointers: object, value: Any, mask: Any, *more: object) -> Any:
             counted.stored += int(mask.data.sum()) * value.data.itemsize
             return store(pointers, value, mask, *more)
 

@@ -81,7 +81,7 @@ def loops() -> Explorer:
 
 # --- the long tail
 
-RULES = {  # what a loop does about the longest rollout: bound, order, and whether training stops the slots
+RULES = {  # what a loop does about the longest rollout: bound, order, and whether training stops generation
     "wait for all": (0, "started", True),
     "partial rollouts": (math.inf, "finished", True),
     "1 version ahead": (1, "started", False),
@@ -94,22 +94,22 @@ SPREADS = (0.0, 0.5, 1.0, 1.5)
 
 @lru_cache(maxsize=64)
 def tail(rule: str, spread: float) -> Tail:
-    """Eight steps under a rule; slots generate a token a second."""
+    """Eight steps under a rule; each GPU generates a token a second."""
     lengths = drawn_lengths(40 * SLOTS, MEAN, spread, LIMITED, seed=3)
     return simulate_tail(lengths, SLOTS, SLOTS, TRAIN, *RULES[rule], steps=8)
 
 
 def draw_tail(rule: str = "wait for all", spread: float = 1.0) -> Sheet:
-    """A row for each slot: the rollouts that it generates, in the color of the batch that they start in."""
+    """A row for each generating GPU: its rollouts, in the color of the batch that they start in."""
     found, sheet = tail(rule, spread), Sheet(4.1)
     end = max(tail(each, spread).seconds for each in RULES)
-    title = f"{rule.capitalize()}: the GPUs of the slots are idle {percent_text(found.idle, 2)} of the time"
+    title = f"{rule.capitalize()}: the generators' GPUs are idle {percent_text(found.idle, 2)} of the time"
     old = percent_text(found.old_share, 2)
     sheet.head(title, f"Eight steps take {found.seconds:,.0f} s; {old} of the trained tokens are of older weights.")
     panel = Plot(0.95, 0.8, 6.2, 2.4, (0, end), (SLOTS, -1.5))
     panel.frame(sheet, {at: f"{at:,}" for at in range(0, int(end) + 1, 1000)}, {}, "seconds")
     sheet.text(0.88, float(panel.at(0, -0.75)[1]), "trainer", ha="right", va="center")
-    sheet.text(0.88, float(panel.at(0, SLOTS / 2)[1]), f"{SLOTS} slots", ha="right", va="center")
+    sheet.text(0.88, float(panel.at(0, SLOTS / 2)[1]), f"{SLOTS} GPUs", ha="right", va="center")
     panel.bars(sheet, [(0, found.seconds, 0, SLOTS)], EMPTY)
     panel.bars(sheet, [(start, stop, -1.4, SLOTS if found.pause else -0.1) for start, stop in found.steps], GREY)
     for slot, start, stop, number in found.spans:

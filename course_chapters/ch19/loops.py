@@ -73,7 +73,7 @@ class Plan:
 
     def rollouts(self, layout: Layout, first: int) -> Held:
         """Which rows of a batch each rank of a side makes, or trains on."""
-        rows = [span(self.rows, layout.dp, rank // layout.tp) for rank in range(layout.ranks)]
+        rows = [span(self.rows, int(layout.dp), rank // int(layout.tp)) for rank in range(int(layout.ranks))]
         return {first + rank: {"rollouts": Box("rollouts", (own, (0, self.width)))} for rank, own in enumerate(rows)}
 
 
@@ -91,7 +91,7 @@ Make = tuple[Callable[[Comm, Plan], Trains], Callable[[Comm, Plan], Generates]]
 
 def disaggregated(comm: Comm, plan: Plan, make: Make) -> Worked:
     """The program of every rank: first the trainer's ranks, then the generator's. Needs a network that buffers."""
-    first = plan.trainer.ranks
+    first = int(plan.trainer.ranks)
     if comm.size != first + plan.generator.ranks:
         raise ValueError(f"{comm.size} ranks run a plan for {first} + {plan.generator.ranks}.")
     held, needed = holdings(plan.config, plan.trainer), holdings(plan.config, plan.generator, first)
@@ -158,7 +158,7 @@ class _Timed:
 
     def batch(self, number: int) -> Tensor:
         self.comm.compute(self.seconds(number), kind="generate", label=str(number))
-        first = self.plan.trainer.ranks if self.comm.size > self.plan.generator.ranks else 0
+        first = int(self.plan.trainer.ranks) if self.comm.size > self.plan.generator.ranks else 0
         rows = self.plan.rollouts(self.plan.generator, first)[self.comm.rank]["rollouts"]
         return torch.full(rows.shape, number)
 

@@ -7,7 +7,6 @@ W·x becomes W·x + (alpha / rank)·B·(A·x), with A (rank, in) and B (out, ran
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -187,22 +186,24 @@ def small_steps(comm: Comm, layout: str, steps: int = 3) -> list[float]:
     for layer in adapters(model).values():  # as after some training
         layer.up.data.normal_(std=0.1, generator=coin)
     tokens, targets = (torch.randint(SMALL.vocab, (4, SMALL.seq_len), generator=coin) for _ in range(2))
-    part: Any = model
+    part: nn.Module = model
     if layout == "FSDP":
         part = FullySharded(comm, model, list(model.blocks))
         tokens, targets = (each.chunk(comm.size)[comm.rank] for each in (tokens, targets))
     elif layout == "tensor parallelism":
         part = split_lora(comm, model)
-    trained = part.shards() if layout == "FSDP" else (each for each in part.parameters() if each.requires_grad)
+    trained = (
+        part.shards() if isinstance(part, FullySharded) else (each for each in part.parameters() if each.requires_grad)
+    )
     optimizer, losses = torch.optim.AdamW(list(trained), lr=1e-2), []
     for _ in range(steps):
         part.zero_grad()
         logits = part(tokens)
         loss = part.loss(logits, targets) if isinstance(part, TensorParallel) else mean_loss(logits, targets)
         loss.backward()
-        if layout == "FSDP":
+        if isinstance(part, FullySharded):
             part.finish()
-        elif layout == "tensor parallelism":
+        elif isinstance(part, TensorParallel):
             finish_lora(part)
         optimizer.step()
         losses.append(loss.item())

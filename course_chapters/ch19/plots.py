@@ -2,7 +2,6 @@
 
 import copy
 from functools import cache
-from typing import Any
 
 import torch
 from IPython.display import Markdown
@@ -15,15 +14,16 @@ from course_lib.draw.style import Picture
 from course_lib.estimate import facts, memory
 from course_lib.estimate.running_plan import CONVENTION, GPUS, MODEL
 from course_lib.estimate.units import bytes_text, duration_text, number_text, percent_text
+from course_lib.model.transformer import Transformer
 from course_runs import evidence
 
 DRAWS = 20_000  # tokens in the table of estimators
 RATIOS = [0.02 * place for place in range(10, 101)]  # 0.2 to 2
-Rows = list[tuple[Any, ...]]
+Rows = list[tuple[object, ...]]
 
 
 @cache
-def tuned() -> Any:
+def tuned() -> Transformer:
     """The fine-tuned model that the tables ask."""
     return adding.prepared(adding.Plan())
 
@@ -73,7 +73,7 @@ def draw_clip(clip: float = 0.2, sign: str = "right") -> Picture:
         axes.axvline(edge, color=style.SOFT, linewidth=0.8)
     axes.set_ylim(-2.2, 2.2)
     style.dress(axes, f"one token of a {sign} answer", "ratio of probabilities, new over old", "value", grid="y")
-    axes.legend(frameon=False, fontsize=style.SMALL, loc="upper right", ncol=2, labelcolor=style.INK)
+    axes.legend(frameon=False, fontsize=style.SMALL, loc="upper left", ncol=2, labelcolor=style.INK)
     flat = [ratio for ratio, each in zip(RATIOS, slope, strict=True) if each == 0]
     figure.alt = (
         f"Loss of a token with advantage {worth[0]:+.0f} over its ratio from {RATIOS[0]:.1f} to {RATIOS[-1]:.0f}, clip "
@@ -82,7 +82,7 @@ def draw_clip(clip: float = 0.2, sign: str = "right") -> Picture:
     return figure
 
 
-def learning_curve() -> Any:
+def learning_curve() -> Picture:
     """The mean reward of each step in the newest evidence of `course run posttrain`, one's own before the recorded."""
     _, _, content = next(evidence.found("posttraining"))
     setup, rows = content["setup"], content["raw"]["rows"]

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
-from typing import Any
 
 from course_chapters.ch19 import adding
 from course_chapters.ch19.adding import Plan, Step
@@ -145,7 +144,7 @@ def weight_bytes(plan: Plan) -> int:
     return sum(each.nbytes for each in model.parameters() if each.requires_grad)
 
 
-def _work(comm: Comm | None, plan: Plan, limit: _Limit) -> dict[str, Any]:
+def _work(comm: Comm | None, plan: Plan, limit: _Limit) -> dict[str, object]:
     """A rank's part: fine-tune, then GRPO; rank 0 prints its progress."""
     model = adding.prepared(plan)
     before, rows = adding.accuracy(model), []

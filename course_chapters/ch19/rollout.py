@@ -11,14 +11,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TypedDict, Unpack
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch19.loops import Make, Plan, disaggregated
 from course_lib.cluster import Comm, Run, simulate
+from course_lib.estimate.memory import Layout
 from course_lib.model import transformer
+from course_lib.model.transformer import Config
 from course_lib.parallel import four_axes
 from course_lib.parallel.mesh import Mesh
 from course_lib.parallel.tensor.partition import span
@@ -60,7 +62,17 @@ class Task:
         return len(self.prompts) * self.samples
 
 
-def plan(task: Task, **choices: Any) -> Plan:
+class Choices(TypedDict, total=False):
+    """Fields of a `Plan` that the task leaves open."""
+
+    trainer: Layout
+    generator: Layout
+    bound: int
+    steps: int
+    config: Config
+
+
+def plan(task: Task, **choices: Unpack[Choices]) -> Plan:
     """The plan of a task, with `choices` as for `Plan`: a row has `seq_len` tokens, as many targets, and the reward."""
     length = choices.get("config", Plan.config).seq_len
     if (longest := max(map(len, task.prompts)) + task.reply) > length + 1:
@@ -74,7 +86,7 @@ class RolloutEngine:
     def __init__(self, comm: Comm, plan: Plan, task: Task) -> None:
         self.comm, self.plan, self.task = comm, plan, task
         self.model = transformer.build(plan.config, task.seed).to(plan.dtype)
-        self.own = span(plan.rows, plan.generator.dp, comm.rank - plan.trainer.ranks)
+        self.own = span(plan.rows, int(plan.generator.dp), comm.rank - int(plan.trainer.ranks))
         self.version, self.replies = 0, list[list[int]]()
         self._start()
 
@@ -114,17 +126,10 @@ class RolloutEngine:
         return [*inputs, *targets, round(MILLION * self.task.reward(prompt, reply))]
 
 
-class _Ranks:
-    """The trainer's ranks of a cluster as a cluster of their own. All ranks make all groups."""
-
-    def __init__(self, comm: Comm, size: int) -> None:
-        self.rank, self.size, self.new_group = comm.rank, size, comm.new_group
-
-
 def _axes(plan: Plan) -> dict[str, int]:
     if plan.trainer.zero:
         raise ValueError(f"This trainer holds its weights whole in each replica: zero=0, not {plan.trainer.zero}.")
-    return {"dp": plan.trainer.dp, "tp": plan.trainer.tp}
+    return {"dp": int(plan.trainer.dp), "tp": int(plan.trainer.tp)}
 
 
 class Trainer:
@@ -135,8 +140,8 @@ class Trainer:
         job = four_axes.Job(
             config=plan.config, sequences=plan.rows, microbatches=1, lr=task.lr, seed=task.seed, dtype=plan.dtype
         )
-        world: Comm = _Ranks(comm, plan.trainer.ranks)
-        self.rank = four_axes.set_up(world, _axes(plan), job)
+        ranks = Comm(range(int(plan.trainer.ranks)))  # as a cluster of their own; all ranks make all groups
+        self.rank = four_axes.set_up(ranks, _axes(plan), job)
         self.moments = {name: (torch.zeros_like(w), torch.zeros_like(w)) for name, w in self.rank.weights.items()}
         self.rewards, self.losses, self.steps = list[float](), list[float](), 0
 
@@ -196,5 +201,5 @@ def _trainer(comm: Comm, plan: Plan, task: Task) -> Trainer:
 
 def run(task: Task, plan: Plan) -> Run:
     """The whole loop on the metered cluster; `results` hold each rank's side after it."""
-    ranks = plan.trainer.ranks + plan.generator.ranks
+    ranks = int(plan.trainer.ranks + plan.generator.ranks)
     return simulate(disaggregated, ranks, (plan, sides(task)), buffering=math.inf)

@@ -57,7 +57,8 @@ def record(trainer: str, generator: str) -> Synced:
     full = holdings(MODEL, Layout())[0]
     held = holdings(MODEL, TRAINERS[trainer])
     needed = holdings(MODEL, GENERATORS[generator], len(held))
-    limit = DTYPE.itemsize * whole["embedding.weight"].numel() // GENERATORS[generator].tp  # the smallest that works
+    # the smallest that works
+    limit = DTYPE.itemsize * whole["embedding.weight"].numel() // int(GENERATORS[generator].tp)
     mine = [{name: box.of(whole[name], full[name]) for name, box in each.items()} for each in held.values()]
     run = simulate(
         sync, len(held) + len(needed), (held, needed), [(each, DTYPE, limit) for each in [*mine, *[{}] * len(needed)]]

@@ -19,6 +19,7 @@ from torch import Tensor
 from course_lib.cluster import Comm, P2POp
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.units import require_whole
+from course_lib.model.transformer import Config
 from course_lib.parallel.tensor.partition import plan, span
 
 
@@ -65,7 +66,7 @@ class Transfer:
     box: Box
 
 
-def holdings(config: object, layout: Layout, first: int = 0) -> Held:
+def holdings(config: Config, layout: Layout, first: int = 0) -> Held:
     """What each rank holds of a model: rank `first` + d · tp + t has part t of `tp`, of which ZeRO-3 leaves it the d-th
     rows.
 
@@ -79,21 +80,21 @@ def holdings(config: object, layout: Layout, first: int = 0) -> Held:
     if layout.zero not in (0, 3):
         raise ValueError(f"zero={layout.zero} leaves weights whole: give zero=0 for that, or 3 for sharded rows.")
     return {
-        first + dp * layout.tp + tp: {box.name: box for box in _boxes(config, layout, dp, tp)}
-        for dp in range(layout.dp)
-        for tp in range(layout.tp)
+        first + dp * int(layout.tp) + tp: {box.name: box for box in _boxes(config, layout, dp, tp)}
+        for dp in range(int(layout.dp))
+        for tp in range(int(layout.tp))
     }
 
 
-def _boxes(config: object, layout: Layout, dp: int, tp: int) -> Iterator[Box]:
-    for pieces in plan(config, layout.tp, tp).values():
+def _boxes(config: Config, layout: Layout, dp: int, tp: int) -> Iterator[Box]:
+    for pieces in plan(config, int(layout.tp), tp).values():
         for piece in pieces:
             ranges = [(0, length) for length in piece.shape]
             if piece.dim is not None:
                 ranges[piece.dim] = piece.start, piece.stop
             if layout.zero == 3:
                 first, last = ranges[0]
-                start, stop = span(last - first, layout.dp, dp)
+                start, stop = span(last - first, int(layout.dp), dp)
                 ranges[0] = first + start, first + stop
             yield Box(piece.name, tuple(ranges))
 

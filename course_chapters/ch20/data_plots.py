@@ -133,7 +133,8 @@ def draw_stream(step: int = STEPS, after: int = 2, loader: str = LOADERS[0]) -> 
     never = sum(place not in readers for place in range(step * BATCH))
     ranks = BEFORE if step <= STOP else after
     title = f"After {count_text(step, 'step')}: {twice} samples read twice, {never} of the first {step * BATCH} never"
-    sheet.head(title, f"{loader.capitalize()}; {BEFORE} ranks for {STOP} steps, then {after}. Now {ranks} ranks read.")
+    said = f"{BEFORE} ranks for {STOP} steps, then {after}. Now {ranks} ranks read; the numbers are theirs."
+    sheet.head(title, f"{loader.capitalize()}; {said}")
     panel = Plot(0.95, 0.65, 6.1, 2.35, (0, BATCH), (STEPS, 0))
     for place, (name, _) in enumerate(stream()):
         line, column = divmod(place, BATCH)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from course_lib.cluster.errors import Unfinished
 from course_lib.estimate.units import MINUTE, bytes_text, duration_text, percent_text, require, require_whole
 from course_lib.messages import Trouble, count_text
 from course_lib.model import text
-from course_lib.model.transformer import Config, build
+from course_lib.model.transformer import Config, Transformer, build
 from course_runs import evidence
 from course_runs.real_ranks import launch
 
@@ -101,7 +101,45 @@ def read_seconds(datasets: dict[str, Dataset], samples: Sequence[Sample], store:
     return seconds
 
 
-def _stage(comm: Comm | None, plan: Plan, folder: str, stage: dict[str, Any]) -> dict[str, Any]:
+State = tuple[dict[str, torch.Tensor], dict[str, object]]  # of the model and of its optimizer
+
+
+class Stage(TypedDict):
+    """Steps that some processes take, from which state, and how."""
+
+    first: int
+    last: int
+    position: Position
+    state: State | None
+    depth: int
+    slow: bool
+
+
+class Row(TypedDict):
+    """A rank's step."""
+
+    wait: float
+    seconds: float
+    loss: float
+    samples: list[Sample]
+
+
+class Joined(TypedDict):
+    """A step of all ranks."""
+
+    loss: float
+    samples: list[list[list[str | int]]]
+
+
+class Part(TypedDict):
+    """What a rank gives back of its steps."""
+
+    rows: list[Row]
+    position: Position
+    state: State | None
+
+
+def _stage(comm: Comm | None, plan: Plan, folder: str, stage: Stage) -> Part:
     """A rank's part of the steps from `first` to `last`: what it read, waited and computed; rank 0 adds the state.
 
     `depth` 0 reads each batch when its step needs it; `position` and `state` are those of a checkpoint.
@@ -126,7 +164,7 @@ def _stage(comm: Comm | None, plan: Plan, folder: str, stage: dict[str, Any]) ->
         optimizer.load_state_dict(stage["state"][1])
     ahead = Prefetcher(load, wanted, stage["depth"]) if stage["depth"] else None
     batches = iter(ahead) if ahead else map(load, wanted)
-    rows = []
+    rows: list[Row] = []
     for samples in wanted:
         begun = time.perf_counter()
         tokens = next(batches)
@@ -137,7 +175,9 @@ def _stage(comm: Comm | None, plan: Plan, folder: str, stage: dict[str, Any]) ->
     return {"rows": rows, "position": position, "state": state}
 
 
-def _step(model: Any, optimizer: Any, tokens: torch.Tensor, plan: Plan, comm: Comm | None) -> float:
+def _step(
+    model: Transformer, optimizer: torch.optim.Optimizer, tokens: torch.Tensor, plan: Plan, comm: Comm | None
+) -> float:
     """One step on this rank's samples; loss and gradients are means over the tokens of all ranks."""
     optimizer.zero_grad()
     logits = model(tokens[:, :-1])
@@ -145,7 +185,7 @@ def _step(model: Any, optimizer: Any, tokens: torch.Tensor, plan: Plan, comm: Co
     loss = functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum") / targets
     loss.backward()
     parameters = list(model.parameters())
-    flat = torch.cat([loss.detach().reshape(1), *(each.grad.flatten() for each in parameters)])
+    flat = torch.cat([loss.detach().reshape(1), *(each.grad.flatten() for each in parameters if each.grad is not None)])
     if comm is not None:
         comm.all_reduce(flat)
     for each, part in zip(parameters, flat[1:].split([each.numel() for each in parameters]), strict=True):
@@ -164,8 +204,8 @@ def measured(plan: Plan, minutes: float, say: Callable[[str], None]) -> evidence
         datasets = write_datasets(Path(folder), plan.seq_len)
         order = mixture(datasets, plan.seed)
 
-        def stage(ranks: int, first: int, last: int, position: Position, state: Any, depth: int) -> list[Any]:
-            given = {"first": first, "last": last, "position": position, "state": state, "depth": depth, "slow": True}
+        def stage(ranks: int, first: int, last: int, position: Position, state: State | None, depth: int) -> list[Part]:
+            given = Stage(first=first, last=last, position=position, state=state, depth=depth, slow=True)
             return launch(_stage, ranks, (plan, folder, given), timeout=max(until - time.monotonic(), 0.1)).results
 
         before = stage(plan.before, 0, plan.stop, order.start, None, plan.depth)
@@ -173,7 +213,7 @@ def measured(plan: Plan, minutes: float, say: Callable[[str], None]) -> evidence
         after = stage(plan.after, plan.stop, plan.steps, before[0]["position"], before[0]["state"], plan.depth)
         say(f"{count_text(plan.after, 'rank')} resumed and read up to {list(after[0]['position'])}.")
         plain = stage(plan.before, 0, plan.stop, order.start, None, 0)
-        whole = {"first": 0, "last": plan.steps, "position": order.start, "state": None, "depth": 0, "slow": False}
+        whole = Stage(first=0, last=plan.steps, position=order.start, state=None, depth=0, slow=False)
         alone = _stage(None, plan, folder, whole)
         return _evidence(plan, datasets, order, before, after, plain, alone)
 
@@ -182,10 +222,10 @@ def _evidence(
     plan: Plan,
     datasets: dict[str, Dataset],
     order: Mixture,
-    before: list[Any],
-    after: list[Any],
-    plain: list[Any],
-    alone: dict[str, Any],
+    before: list[Part],
+    after: list[Part],
+    plain: list[Part],
+    alone: Part,
 ) -> evidence.Evidence:
     rows = [_joined(stage, number) for stage in (before, after) for number in range(len(stage[0]["rows"]))]
     step = median(row["seconds"] for row in before[0]["rows"][1:])
@@ -215,7 +255,7 @@ def _evidence(
     )
 
 
-def _joined(stage: list[Any], number: int) -> dict[str, Any]:
+def _joined(stage: list[Part], number: int) -> Joined:
     """One step of all ranks: its loss, and the samples of every rank in turn."""
     of_ranks = [rank["rows"][number] for rank in stage]
     return {"loss": of_ranks[0]["loss"], "samples": [[list(each) for each in row["samples"]] for row in of_ranks]}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -104,7 +104,7 @@ def open_dataset(folder: Path) -> Dataset:
     """The dataset of a folder after a check of every shard; `Trouble` names each shard that is missing, short or
     damaged."""
     try:
-        index: Any = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
         wrong = [fault for shard in index["shards"] if (fault := _fault(folder, shard))]
     except FileNotFoundError:
         raise Trouble(f"{folder} has no {INDEX}.", "write the shards again: the index comes last") from None
@@ -116,7 +116,15 @@ def open_dataset(folder: Path) -> Dataset:
     return Dataset(folder, index["seq_len"], tuple(shard["file"] for shard in index["shards"]), ends)
 
 
-def _fault(folder: Path, shard: dict[str, Any]) -> str:
+class Shard(TypedDict):
+    """An entry of the index."""
+
+    file: str
+    tokens: int
+    crc32: int
+
+
+def _fault(folder: Path, shard: Shard) -> str:
     path, size = folder / shard["file"], shard["tokens"] * TOKEN.itemsize
     if not path.exists():
         return f"{shard['file']} is missing"

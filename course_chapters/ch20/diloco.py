@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import Run, Topology, simulate
+from course_lib.cluster import Comm, Run, Topology, simulate
 from course_lib.cluster.collectives import ring_cost
+from course_lib.cluster.point_to_point import Work
 from course_lib.estimate.units import require, require_whole
 from course_lib.model import text, training, transformer
 from course_lib.model.optimizer import SGD, AdamW, Optimizer
@@ -93,7 +93,7 @@ def fragment_of(name: str, fragments: int) -> int:
     return int(parts[1]) % fragments if parts[0] == "blocks" else 0 if parts[0] == "embedding" else fragments - 1
 
 
-def train(comm: Any, plan: Plan, record: bool = False) -> Trained:
+def train(comm: Comm, plan: Plan, record: bool = False) -> Trained:
     """A worker's part of the run. `comm` is metered (`simulate`) or real (`launch`); both give the same weights."""
     if comm.size != plan.workers:
         raise ValueError(f"{comm.size} ranks run a plan for {plan.workers} workers.")
@@ -135,7 +135,7 @@ def _vector(model: Transformer) -> Tensor:
     return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
 
 
-def _average(comm: Any, optimizer: Optimizer) -> int:
+def _average(comm: Comm, optimizer: Optimizer) -> int:
     """Average the gradients of all workers, as data parallelism does; the numbers sent."""
     flat = torch.cat([grad.flatten() for grad in optimizer.grads])
     comm.all_reduce(flat)
@@ -151,14 +151,14 @@ def _spread(flat: Tensor, into: list[Tensor]) -> None:
 class _Fragment:
     """The parameters of one turn: a worker's, the shared ones, and an outer gradient on its way."""
 
-    def __init__(self, comm: Any, plan: Plan, number: int, model: Transformer, shared: Transformer) -> None:
+    def __init__(self, comm: Comm, plan: Plan, number: int, model: Transformer, shared: Transformer) -> None:
         def own(of: Transformer) -> list[nn.Parameter]:
             return [p for name, p in of.named_parameters() if fragment_of(name, plan.fragments) == number]
 
         self.comm, self.plan, self.local, self.shared = comm, plan, own(model), own(shared)
         momentum = {"momentum": plan.momentum, "nesterov": True} if plan.momentum else {}
         self.optimizer = SGD(self.shared, lr=plan.outer_rate, **momentum)
-        self.flying: tuple[int, Any, Tensor] | None = None
+        self.flying: tuple[int, Work, Tensor] | None = None
 
     @property
     def gradient(self) -> Tensor:
@@ -174,7 +174,9 @@ class _Fragment:
     def send(self, step: int) -> int:
         """Start the all-reduce; the numbers sent."""
         flat = self.gradient
-        self.flying = step, self.comm.all_reduce(flat, async_op=True), flat
+        work = self.comm.all_reduce(flat, async_op=True)
+        assert work is not None
+        self.flying = step, work, flat
         return flat.numel()
 
     @torch.no_grad()

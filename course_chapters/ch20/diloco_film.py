@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -148,7 +147,7 @@ def slow_link() -> Explorer:
 
 def ways_table() -> Markdown:
     """Each way on the metered cluster: bytes, virtual time and loss."""
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[object, ...]] = []
     for way in diloco.WAYS:
         run = diloco.record(way)
         rows.append(

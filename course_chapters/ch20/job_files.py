@@ -11,7 +11,6 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from course_lib.estimate.units import require_whole
 
@@ -99,7 +98,7 @@ def slurm(job: Job) -> str:
     return "\n".join(lines) + "\n"
 
 
-def kubernetes(job: Job) -> dict[str, Any]:
+def kubernetes(job: Job) -> dict[str, object]:
     """The indexed Job: a pod for each node, numbered by JOB_COMPLETION_INDEX; pod 0 is where the others meet.
 
     It needs a headless Service of the same name, so that pods find each other by their names.
@@ -122,7 +121,7 @@ def kubernetes(job: Job) -> dict[str, Any]:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job.name}, "spec": spec}
 
 
-def kubernetes_faults(job: Mapping[str, Any]) -> list[str]:
+def kubernetes_faults(job: Mapping[str, object]) -> list[str]:
     """Each field of a Job that the published schema does not have, that is of another type, or that is missing; and
     what makes it no gang of numbered pods."""
     faults = list(_faults("Job", job, ""))
@@ -136,7 +135,7 @@ def kubernetes_faults(job: Mapping[str, Any]) -> list[str]:
     return faults
 
 
-def _faults(kind: str, given: Mapping[str, Any], path: str) -> Iterator[str]:
+def _faults(kind: str, given: Mapping[str, object], path: str) -> Iterator[str]:
     known: dict[str, tuple[str, bool, bool]] = {}
     for word in FIELDS[kind].split():
         name, _, of = word.partition(":")
@@ -151,6 +150,6 @@ def _faults(kind: str, given: Mapping[str, Any], path: str) -> Iterator[str]:
         if not isinstance(value, _TYPES[expected]) or (expected == "integer" and isinstance(value, bool)):
             yield f"{path}{name} is no {expected}"
         elif of in FIELDS:
-            inside: Any = value if several else [value]
+            inside = value if isinstance(value, list) else [value]
             for at, each in enumerate(inside):
                 yield from _faults(of, each, f"{path}{name}[{at}]." if several else f"{path}{name}.")

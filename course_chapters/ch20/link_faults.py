@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import torch
 
-from course_lib.cluster import Level, Topology, collectives, simulate
+from course_lib.cluster import Comm, Level, Topology, collectives, simulate
 from course_lib.estimate.units import GB, MB, US, require
 
 NODES, PER_NODE = 4, 4
@@ -65,7 +64,7 @@ class FaultyTopology(Topology):
         return rank ^ 1 if level and rank % PER_NODE == self.fault.rail else rank
 
 
-def _all_to_all(comm: Any, x: torch.Tensor) -> None:
+def _all_to_all(comm: Comm, x: torch.Tensor) -> None:
     parts = list(x.chunk(comm.size))
     collectives.pairwise_all_to_all(comm, [torch.empty_like(each) for each in parts], parts)
 
@@ -79,7 +78,7 @@ COLLECTIVES: Mapping[str, Callable[..., object]] = {
 """By rails: inside the nodes first, then one ring for each rail, as NCCL's channels use all adapters."""
 
 
-def _filled(comm: Any, work: Callable[..., object], count: int) -> None:
+def _filled(comm: Comm, work: Callable[..., object], count: int) -> None:
     work(comm, torch.zeros(count, dtype=torch.uint8))
 
 
@@ -90,7 +89,7 @@ def seconds(collective: str, fault: str, nbytes: int = NBYTES) -> float:
     return simulate(_filled, RANKS, (COLLECTIVES[collective], nbytes), topology=topology).seconds
 
 
-def _shift(comm: Any, by: int, nbytes: int) -> None:
+def _shift(comm: Comm, by: int, nbytes: int) -> None:
     x = torch.zeros(nbytes, dtype=torch.uint8)
     collectives.swap(comm, x, (comm.rank + by) % comm.size, torch.empty_like(x), (comm.rank - by) % comm.size)
 

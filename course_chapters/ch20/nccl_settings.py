@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from IPython.display import Markdown
 
 from course_chapters.table import columns
@@ -26,5 +24,5 @@ SETTINGS: tuple[tuple[str, str, str], ...] = (  # name, what it does, when to se
 
 def settings_table() -> Markdown:
     """Each setting, what it does, and whether it may stay in a job script."""
-    rows: list[tuple[Any, ...]] = [(f"`{name}`", does, when) for name, does, when in SETTINGS]
+    rows: list[tuple[object, ...]] = [(f"`{name}`", does, when) for name, does, when in SETTINGS]
     return columns("variable | what it does | keep it, or only in a search", rows, f"Sources: {READ}.")

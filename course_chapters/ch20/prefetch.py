@@ -10,11 +10,12 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 from course_lib.estimate.units import require, require_whole
 
-_END = object()
+Item = TypeVar("Item")
+Batch = TypeVar("Batch")
 
 
 @dataclass(frozen=True)
@@ -60,37 +61,34 @@ def depth_for(read: float, pause: float, step: float) -> int:
     return max(1, math.ceil((read + pause) / step))
 
 
-class Prefetcher:
+class Prefetcher(Generic[Batch]):
     """Batches that `load` reads in a thread, in order, at most `depth` ahead; an error of `load` is raised where its
     batch would have been."""
 
-    def __init__(self, load: Callable[[Any], Any], wanted: Iterable[Any], depth: int) -> None:
+    def __init__(self, load: Callable[[Item], Batch], wanted: Iterable[Item], depth: int) -> None:
         require_whole("depth", depth, "batches")
-        self._ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue()
+        self._ready: queue.Queue[tuple[Batch] | BaseException | None] = queue.Queue()  # None: there are no more
         self._slots, self._closed = threading.Semaphore(depth), False
         self._thread = threading.Thread(target=self._run, args=(load, wanted), daemon=True)
         self._thread.start()
 
-    def _run(self, load: Callable[[Any], Any], wanted: Iterable[Any]) -> None:
+    def _run(self, load: Callable[[Item], Batch], wanted: Iterable[Item]) -> None:
         try:
             for each in wanted:
                 self._slots.acquire()  # batch i - depth has been taken
                 if self._closed:
                     return
-                self._ready.put((load(each), None))
-            self._ready.put((_END, None))
+                self._ready.put((load(each),))
+            self._ready.put(None)
         except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits for the batch
-            self._ready.put((_END, error))
+            self._ready.put(error)
 
-    def __iter__(self) -> Iterator[Any]:
-        while True:
-            batch, error = self._ready.get()
-            if error is not None:
-                raise error
-            if batch is _END:
-                return
+    def __iter__(self) -> Iterator[Batch]:
+        while (found := self._ready.get()) is not None:
+            if isinstance(found, BaseException):
+                raise found
             self._slots.release()
-            yield batch
+            yield found[0]
 
     def close(self) -> None:
         """End the thread after the read that is under way."""

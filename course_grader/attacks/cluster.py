@@ -44,17 +44,18 @@ def unpack(data, x):
 """
 
 
-def _shares(sheet: Sheet, ways: str) -> None:
+ANY_END = ("answered", "raised", "timed out", "crashed", "deadlock", "refused")
+
+
+def shares(ways: str) -> str:
     """The attacked exercise answered through `put(rank, x)` and `get(rank, like)`."""
-    sheet.answer(AS_BYTES + ways + SILENT, states=("answered", "raised", "timed out", "crashed", "deadlock", "refused"))
+    return AS_BYTES + ways + SILENT
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=shares, states=ANY_END)
 def shared_by_files(sheet: Sheet) -> None:
     """Ranks write files, in the folder, in /tmp and in /dev/shm."""
-    _shares(
-        sheet,
-        """
+    sheet.answer("""
 import pathlib, time
 
 PLACES = [pathlib.Path(place) for place in (".", "/tmp", "/dev/shm", "/var/tmp")]
@@ -75,16 +76,14 @@ def get(rank, x):
         try:
             return unpack((place / f"planted-{AT['run']}-{rank}").read_bytes(), x)
         except OSError:
-            pass""",
-    )
+            pass""")
     sheet.files["x"] = b""
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", states=("answered", "raised", "refused", "deadlock", "timed out", "crashed"))
 def another_ranks_identity(sheet: Sheet) -> None:
     """A rank takes another's way out, and hands in results and messages in its name."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import gc
 
 
@@ -101,16 +100,13 @@ def another_ranks_identity(sheet: Sheet) -> None:
                 finally:
                     endpoint_module.here.endpoint = None
             me = endpoint_module.endpoint() if endpoint_module.here.endpoint else None
-            return x""",
-        states=("answered", "raised", "refused", "deadlock", "timed out", "crashed"),
-    )
+            return x""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", states=("answered", "raised", "refused", "deadlock", "timed out", "crashed"))
 def forged_requests(sheet: Sheet) -> None:
     """Requests in the wire's own form: other ranks, unknown operations, tensors of another size than said."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import gc
 
 
@@ -123,9 +119,7 @@ def forged_requests(sheet: Sheet) -> None:
                               (comm.rank, "isend", None, ((comm.rank + 1) % comm.size, 0, 0, "", None)), (comm.rank,
                                   "done", None, (x, {"flops": -1}))):
                     wire.send(link.sock, frame)
-            return x""",
-        states=("answered", "raised", "refused", "deadlock", "timed out", "crashed"),
-    )
+            return x""")
 
 
 @attack("cluster", chapter="06")

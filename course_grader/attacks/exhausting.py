@@ -3,11 +3,10 @@
 from course_grader.attacks.sheet import Sheet, attack
 
 
-@attack("exhaustion", brief=True)
+@attack("exhaustion", brief=True, states=("timed out",))
 def hang_that_ignores_signals(sheet: Sheet) -> None:
     """An endless loop that catches everything and ignores every signal."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import signal
 
 
@@ -22,16 +21,13 @@ def hang_that_ignores_signals(sheet: Sheet) -> None:
                     while True:
                         pass
                 except BaseException:
-                    pass""",
-        states=("timed out",),
-    )
+                    pass""")
 
 
-@attack("exhaustion", walled=True)
+@attack("exhaustion", walled=True, states=("answered", "raised", "crashed", "timed out"))
 def fork_bomb(sheet: Sheet) -> None:
     """Processes that start processes, 300 at most."""
-    sheet.answer(
-        f"""
+    sheet.answer(f"""
         import os, time
 
 
@@ -43,36 +39,30 @@ def fork_bomb(sheet: Sheet) -> None:
                         os._exit(0)
                 except OSError:
                     return 0.0
-            {_told("300 processes could be started")}""",
-        states=("answered", "raised", "crashed", "timed out"),
-    )
+            {_told("300 processes could be started")}""")
 
 
 def _told(words: str) -> str:
     return f'raise RuntimeError("LEAK" + "ED {words}")'
 
 
-@attack("exhaustion", walled=True)
+@attack("exhaustion", walled=True, states=("crashed", "raised"))
 def memory_bomb(sheet: Sheet) -> None:
     """Memory without end, in pieces that are written to."""
-    sheet.answer(
-        f"""
+    sheet.answer(f"""
         kept = []
 
 
         def attempt(*args):
             for _ in range(AT["memory"] // 16_000_000 * 2):
                 kept.append(bytearray(b"x") * 16_000_000)
-            {_told("twice the memory could be used")}""",
-        states=("crashed", "raised"),
-    )
+            {_told("twice the memory could be used")}""")
 
 
-@attack("exhaustion", walled=True)
+@attack("exhaustion", walled=True, states=("answered", "raised", "crashed", "timed out"))
 def full_disk(sheet: Sheet) -> None:
     """Files until the disk is full: in the folder, in /tmp, in shared memory."""
-    sheet.answer(
-        f"""
+    sheet.answer(f"""
         import os
 
 
@@ -87,9 +77,7 @@ def full_disk(sheet: Sheet) -> None:
                     except OSError:
                         break
             if written > 3.5 * AT["folder"]:
-                {_told("the disk has no limit")}""",
-        states=("answered", "raised", "crashed", "timed out"),
-    )
+                {_told("the disk has no limit")}""")
 
 
 @attack("exhaustion")

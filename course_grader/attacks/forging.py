@@ -129,12 +129,10 @@ def outputs_that_claim_points(sheet: Sheet) -> None:
     }
 
 
-@attack("forging")
+@attack("forging", before=CHANNEL)
 def process_that_takes_the_seat(sheet: Sheet) -> None:
     """A child keeps the connection, the worker ends, and the child answers in its stead."""
-    sheet.own(
-        CHANNEL
-        + """
+    sheet.own("""
 if os.fork():
     os._exit(0)
 there, token = channel()
@@ -143,8 +141,7 @@ while True:
     token, request = there.receive()
     count = len(request.get("names", ()))
     there.send(token, {**RIGHT, "there": [True] * count, "own": [True] * count, "status": 0,
-        "value": request.get("args")})"""
-    )
+        "value": request.get("args")})""")
     sheet.stub()
     sheet.expect("mfu-waste", None)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, Literal
+from typing import Literal, TypedDict, Unpack
 
 from course_grader import exercises
 from course_grader.blank_notebook import blank
@@ -147,6 +147,8 @@ class Sheet:
         self.states: dict[str, tuple[str, ...]] = {}  # exercise -> states that it may be in
         self.said: list[str] = []  # each must stand in a report or a note
         self.refused = ""  # words of a submission that must be refused as a whole; "perhaps": either is well
+        self.within: Callable[[str], str] = str  # what a body that is put into a cell becomes part of
+        self.ends: tuple[str, ...] = ()  # states that an answer may end in, where it is not told otherwise
 
     # --- what attacks do
 
@@ -157,12 +159,13 @@ class Sheet:
         asked for."""
         name = exercise or self.target
         names = next(card for card in self.cards if card.id == name).answers
+        body = self.within(body)
         made = "once(attempt)" if "loot(" in body else "attempt"
         text = (
             f"{dedent(body).strip()}\n\n\n{' = '.join(names)} = {made}\n" if "attempt" in body else dedent(body).strip()
         )
         self.cell(name)["source"] = self.prelude() + text
-        self.expect(name, points, *states)
+        self.expect(name, points, *(states or self.ends))
 
     def expect(self, exercise: str, points: float | None, *states: str) -> None:
         """What an exercise must earn, exactly (None: whatever), and the states that it may end in."""
@@ -173,7 +176,7 @@ class Sheet:
     def own(self, body: str, *, before: str = "", at: int | None = None) -> None:
         """A cell of the learner's own, before the answer of `before` (the target, unless `at` says where)."""
         place = at if at is not None else self.place(before or self.target)
-        cell = code(self.prelude() + dedent(body).strip(), f"own-{len(self.notebook['cells'])}")
+        cell = code(self.prelude() + dedent(self.within(body)).strip(), f"own-{len(self.notebook['cells'])}")
         self.notebook["cells"].insert(place, cell)
 
     def stub(self, *names: str) -> None:
@@ -276,6 +279,14 @@ class Attack:
     walled: bool = False  # tried only behind the strongest wall: without one it could harm the machine
     exercises: tuple[str, ...] = ()  # of the chapter, where not those of the material
     brief: bool = False  # waits for a limit on time: tried with short ones
+    before: str = ""  # code in front of what it puts into a cell
+    within: Callable[[str], str] = str  # what that is then a part of
+    states: tuple[str, ...] = ()  # that its answer may end in
+
+    def fill(self, sheet: Sheet) -> None:
+        """Make its submission of a whole right one."""
+        sheet.within, sheet.ends = lambda body: self.within(self.before + body), self.states
+        self.make(sheet)
 
     def __str__(self) -> str:
         return self.name
@@ -284,7 +295,19 @@ class Attack:
 ATTACKS: dict[str, Attack] = {}
 
 
-def attack(kind: Kind, **more: Any) -> Callable[[Callable[[Sheet], None]], Callable[[Sheet], None]]:
+class Needs(TypedDict, total=False):
+    """What an attack says of itself: fields of `Attack`."""
+
+    chapter: str
+    walled: bool
+    exercises: tuple[str, ...]
+    brief: bool
+    before: str
+    within: Callable[[str], str]
+    states: tuple[str, ...]
+
+
+def attack(kind: Kind, **needs: Unpack[Needs]) -> Callable[[Callable[[Sheet], None]], Callable[[Sheet], None]]:
     """Enter a function that makes a submission into the list; its docstring says what is tried."""
 
     def enter(make: Callable[[Sheet], None]) -> Callable[[Sheet], None]:
@@ -292,7 +315,7 @@ def attack(kind: Kind, **more: Any) -> Callable[[Callable[[Sheet], None]], Calla
         if name in ATTACKS:
             raise ValueError(f"There are two attacks named {name!r}.")
         words = " ".join((make.__doc__ or "").split()).rstrip(".")
-        ATTACKS[name] = Attack(name=name, kind=kind, words=words, make=make, **more)
+        ATTACKS[name] = Attack(name=name, kind=kind, words=words, make=make, **needs)
         return make
 
     return enter

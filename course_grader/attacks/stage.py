@@ -21,7 +21,6 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from course_lib.folders import ROOT
 
@@ -42,7 +41,7 @@ class Stage:
         self.run = secrets.token_hex(6)
         self.canaries: dict[str, str] = {}
         self.reached: dict[str, int] = {}
-        self.about: dict[str, Any] = {}
+        self.about: dict[str, object] = {}
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> "Stage":
@@ -187,10 +186,10 @@ class Stage:
 
         stack.callback(end)
 
-    def _services(self, stack: contextlib.ExitStack) -> dict[str, Any]:
+    def _services(self, stack: contextlib.ExitStack) -> dict[str, object]:
         self._poll = stack.enter_context(selectors.DefaultSelector())
         abstract, path = f"\0course-{self.run}", str(self.root / "service.sock")
-        ports: dict[str, Any] = {"abstract": abstract, "socket": path}
+        ports: dict[str, object] = {"abstract": abstract, "socket": path}
         for name, family, kind, address in (
             (SERVICES[0], socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
             (SERVICES[1], socket.AF_INET6, socket.SOCK_STREAM, ("::1", 0)),
@@ -287,7 +286,7 @@ class Stage:
             ROOT / "course_grader/exercises",
             ROOT / "course_lib/__pycache__",
             ROOT / "notebooks",
-            Path(self.about["site"]),
+            Path(str(self.about["site"])),
             Path.home() / ".ipython/profile_default/startup",
             Path.home() / ".local",
             Path.home() / ".config",

@@ -26,31 +26,27 @@ def writable(*paths):
 """
 
 
-def _plant(sheet: Sheet, body: str, **more: object) -> None:
-    sheet.answer(f"{PLANT}\n\ndef attempt(*args):\n{body}\n    return 0.0\n", **more)  # type: ignore[arg-type]
+def plants(body: str) -> str:
+    """An answer whose function has this body, in which `plant` and `writable` are known."""
+    return f"{PLANT}\n\ndef attempt(*args):\n{body}\n    return 0.0\n"
 
 
-@attack("tampering")
+@attack("tampering", within=plants)
 def grades_in_the_database(sheet: Sheet) -> None:
     """A grade written by hand into the gradebook."""
-    _plant(
-        sheet,
-        """
+    sheet.answer("""
     import sqlite3
 
     book = sqlite3.connect(AT["class"] + "/gradebook.db", timeout=0.2)
     with book:
         book.execute("update grade set manual_score = 100")
-        book.execute("insert into grade values ('me', 100, '')")""",
-    )
+        book.execute("insert into grade values ('me', 100, '')")""")
 
 
-@attack("tampering")
+@attack("tampering", within=plants)
 def files_of_other_students(sheet: Sheet) -> None:
     """Another student's submission overwritten, renamed, made unreadable and deleted."""
-    _plant(
-        sheet,
-        """
+    sheet.answer("""
     other = pathlib.Path(AT["class"], "submitted/other/01_three_walls/01_three_walls.ipynb")
     for change in (lambda: other.write_text("{}"), lambda: other.chmod(0),
         lambda: other.rename(other.with_suffix(".old")), lambda: other.unlink(),
@@ -58,16 +54,13 @@ def files_of_other_students(sheet: Sheet) -> None:
         try:
             change()
         except OSError:
-            continue""",
-    )
+            continue""")
 
 
-@attack("tampering")
+@attack("tampering", within=plants)
 def detached_process(sheet: Sheet) -> None:
     """A process that leaves its session and its parent behind, to write into the class folder later."""
-    _plant(
-        sheet,
-        """
+    sheet.answer("""
     late = f"sleep 2; echo late > {AT['class']}/late-{AT['run']}; sleep 60"
     for detached in (True, False):
         if os.fork() == 0:
@@ -77,8 +70,7 @@ def detached_process(sheet: Sheet) -> None:
                 for number in (1, 2, 3, 13, 15):
                     __import__("signal").signal(number, 1)
                 os.execvp("sh", ["sh", "-c", late, f"stray-{AT['run']}"])
-            os._exit(0)""",
-    )
+            os._exit(0)""")
 
 
 @attack("tampering")

@@ -6,19 +6,24 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from course_grader.attacks.sheet import ATTACKS, Attack, Sheet, small_source, whole_source
 from course_grader.attacks.stage import Stage
+from course_grader.judge.report import ReportData
 from course_grader.notebooks import render
 from course_grader.sandbox import Wall
 from course_grader.service.pool_cache import let_go
+from course_grader.service.results import Result
 from course_grader.service.task import make_task, run_task
 from course_lib.messages import Trouble
+
+if TYPE_CHECKING:
+    from course_grader.classroom.folder import ClassFolder
 
 HONEST = {
     "00": "match-the-cuts",
@@ -28,8 +33,6 @@ HONEST = {
 }  # what the next student hands in
 PATIENCE = 90.0  # s after which an attack counts as one that holds up the marker, on a machine with nothing else to do
 JUDGE_BYTES = 500_000_000  # that a marker may grow by while it marks one submission
-
-Result = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,7 @@ class Row:
         )
         return "; ".join([*parts, *([self.others] if self.others else []), *self.wrong])
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """Plain JSON data."""
         return {
             "attack": self.attack.name,
@@ -84,7 +87,7 @@ class Row:
         }
 
 
-def _class_of(sheet: Sheet, path: Path, secret: str) -> SimpleNamespace:
+def _class_of(sheet: Sheet, path: Path, secret: str) -> "ClassFolder":
     """As much of a class folder as a task is made of: one student's submission, without variants and exercises of the
     class."""
 
@@ -95,7 +98,7 @@ def _class_of(sheet: Sheet, path: Path, secret: str) -> SimpleNamespace:
             pinned.write_text(render(small_source(chapter, every_exercise(chapter))), encoding="utf-8")
         return pinned
 
-    return SimpleNamespace(
+    made = SimpleNamespace(
         secret=secret,
         settings=SimpleNamespace(assignment=lambda chapter: whole_source(chapter)[0]),
         sources=SimpleNamespace(path=source),
@@ -103,6 +106,7 @@ def _class_of(sheet: Sheet, path: Path, secret: str) -> SimpleNamespace:
         exercises=SimpleNamespace(cards=lambda chapter: sheet.cards, overlay=Path("/nowhere")),
         variants=SimpleNamespace(of=lambda student, chapter: {}, of_everybody=lambda chapter: {}),
     )
+    return cast("ClassFolder", made)
 
 
 class Range:
@@ -149,7 +153,7 @@ class Range:
             self._begin(attack)
         about = {**self.stage.about, "memory": self.wall.memory_bytes, "folder": self.wall.folder_bytes}
         sheet = Sheet(attack.chapter, about, attack.exercises)
-        attack.make(sheet)
+        attack.fill(sheet)
         base = _peak(reset=True)
         start = time.monotonic()
         result = self.hand_in(sheet, attack.brief)
@@ -283,7 +287,7 @@ def _wrong(sheet: Sheet, result: Result, seconds: float, grown: int) -> list[str
     return found
 
 
-def _texts(reports: Iterable[Mapping[str, Any]]) -> list[str]:
+def _texts(reports: Iterable[ReportData]) -> list[str]:
     return [
         text for report in reports for text in (report["note"], *(verdict["message"] for verdict in report["verdicts"]))
     ]

@@ -38,11 +38,14 @@ Only a half-right answer may have no body: it is the other answer, judged by its
 
 `from: the card` starts from the program in the card's statement, which a learner is to repair; without a body the
 answer is that program.
+
+The bank of a prediction also has the answers that commit to nothing, which are the same for all of them, except where
+it ships one with the same mistake itself.
 """
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -55,6 +58,7 @@ _CHANGE = re.compile(r"^# ([ +~-])(?: (.*))?$")
 _CARD = "the card"
 _PROGRAM = re.compile(r"```python\n(.*?)```", re.DOTALL)
 _BEGIN, _END = "### BEGIN SOLUTION", "### END SOLUTION"
+_UNCOMMITTED = {"not-a-pair": "50", "too-wide": "1, 100", "reversed": "80, 20", "not-positive": "0, 1"}  # returned
 _DEEPEST = 2  # a reader follows a change to its base, and from there once more
 
 
@@ -99,7 +103,32 @@ def read_answers(path: Path, exercise: str) -> list[BankAnswer]:
     if found is None:
         raise ValueError(f"{path.name} has no bank of answers; end it with a text ANSWERS = r'''…'''.")
     imports = _text_in(package, "IMPORTS") if package.is_file() else None
-    return read_bank(found[0], exercise, path.name, above=found[1] - 1, imports=imports[0] if imports else "")
+    bank = read_bank(found[0], exercise, path.name, above=found[1] - 1, imports=imports[0] if imports else "")
+    return bank + _uncommitted(exercise, {answer.mistake for answer in bank})
+
+
+def _uncommitted(exercise: str, known: Collection[str]) -> list[BankAnswer]:
+    """To a prediction, an answer for each mistake that is not known yet and makes it no commitment."""
+    from course_grader import exercises
+
+    try:
+        card = exercises.card(exercise)
+    except ValueError:  # the judge is written before its card
+        return []
+    if card.form != "prediction":
+        return []
+    return [
+        BankAnswer(
+            exercise=exercise,
+            name=mistake.replace("-", " "),
+            sort="wrong",
+            source=f"def {card.answers[0]}():\n    return {interval}",
+            expected="values",
+            mistake=mistake,
+        )
+        for mistake, interval in _UNCOMMITTED.items()
+        if mistake not in known
+    ]
 
 
 def _text_in(path: Path, name: str) -> tuple[str, int] | None:

@@ -12,7 +12,6 @@ import copy
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 CONDITION, CALL, NUMBER = 0, 1, 2  # what a change touches; a sample takes conditions first
 
@@ -107,7 +106,7 @@ def sample(all_of_them: Sequence[Mutant], most: int) -> list[Mutant]:
 
 # ----------------------------------------------------------------------------------------------------- places in a tree
 
-_Make = Callable[[Any, ast.AST], None]  # changes a node of the copied tree in place, given the whole copy
+_Make = Callable[..., None]  # changes a node of the copied tree in place, given the whole copy
 
 
 def _at(tree: ast.AST, place: _Place) -> ast.AST:
@@ -162,7 +161,7 @@ def _shortened(was: str, now: str) -> tuple[str, str]:
     return tuple(f"{'…' * (first > 0)}{text[first : len(text) - last]}{'…' * (last > 0)}" for text in (was, now))  # type: ignore[return-value]
 
 
-def _replace_with(value: Callable[[Any], ast.AST], place: _Place) -> _Make:
+def _replace_with(value: Callable[..., ast.AST], place: _Place) -> _Make:
     """A change that puts another node in the place of the one there."""
 
     def make(node: object, tree: ast.AST) -> None:
@@ -202,8 +201,8 @@ def _sites(
                 yield place, place, "shown value", CONDITION, _pin(name, value)
 
 
-def _pin(name: str, value: Any) -> _Make:
-    def make(node: Any, tree: ast.AST) -> None:
+def _pin(name: str, value: object) -> _Make:
+    def make(node: ast.FunctionDef, tree: ast.AST) -> None:
         node.body.insert(0, ast.parse(f"{name} = {value!r}").body[0])
 
     return make
@@ -213,7 +212,7 @@ def _leaves(block: Sequence[ast.stmt]) -> bool:
     return bool(block) and isinstance(block[-1], ast.Return | ast.Raise | ast.Continue)
 
 
-def _swapped(node: Any, place: _Place, field: str) -> Iterator[tuple[_Place, _Place, str, int, _Make]]:
+def _swapped(node: object, place: _Place, field: str) -> Iterator[tuple[_Place, _Place, str, int, _Make]]:
     """Two conditions that follow each other, each of which ends the function, in the other order; the same for if and
     elif."""
     block = getattr(node, field)
@@ -228,8 +227,9 @@ def _swapped(node: Any, place: _Place, field: str) -> Iterator[tuple[_Place, _Pl
             yield where, where, "order of two conditions", CONDITION, make
     if isinstance(node, ast.If) and field == "orelse" and len(block) == 1 and isinstance(block[0], ast.If):
 
-        def turn(own: Any, tree: ast.AST) -> None:
+        def turn(own: ast.If, tree: ast.AST) -> None:
             other = own.orelse[0]
+            assert isinstance(other, ast.If)
             own.test, other.test, own.body, other.body = other.test, own.test, other.body, own.body
 
         yield place, place, "order of two conditions", CONDITION, turn
@@ -300,21 +300,21 @@ def _changes(node: ast.AST, place: _Place) -> Iterator[tuple[str, int, _Make]]:
 
 
 def _set_op(index: int, op: type[ast.cmpop]) -> _Make:
-    def make(own: Any, tree: ast.AST) -> None:
+    def make(own: ast.Compare, tree: ast.AST) -> None:
         own.ops[index] = op()
 
     return make
 
 
 def _set_test(value: bool) -> _Make:
-    def make(own: Any, tree: ast.AST) -> None:
+    def make(own: ast.If | ast.IfExp | ast.While, tree: ast.AST) -> None:
         own.test = ast.Constant(value)
 
     return make
 
 
-def _without_operand(index: int) -> Callable[[Any], ast.AST]:
-    def value(own: Any) -> ast.AST:
+def _without_operand(index: int) -> Callable[[ast.BoolOp], ast.AST]:
+    def value(own: ast.BoolOp) -> ast.AST:
         left = [each for at, each in enumerate(own.values) if at != index]
         return left[0] if len(left) == 1 else ast.BoolOp(own.op, left)
 
@@ -368,7 +368,7 @@ def _range_bounds(node: ast.Call) -> Iterator[tuple[str, int, _Make]]:
 
 
 def _shift_argument(index: int, sign: ast.operator) -> _Make:
-    def make(own: Any, tree: ast.AST) -> None:
+    def make(own: ast.Call, tree: ast.AST) -> None:
         own.args[index] = ast.BinOp(own.args[index], sign, ast.Constant(1))
 
     return make

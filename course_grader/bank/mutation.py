@@ -30,13 +30,16 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_grader import exercises
 from course_grader.bank import kill_matrix
 from course_grader.bank.mutants import Mutant, mutants, sample
 from course_grader.worker.worker_pool import can_fork
 from course_lib.folders import ROOT
+
+if TYPE_CHECKING:
+    from course_grader.judge.exercise import Exercise
 
 MOST = 60  # mutants of an exercise in a default run, changes of conditions first
 TABLE = ROOT / "tests" / "mutants"
@@ -139,14 +142,14 @@ def used_lines(source: str, names: Sequence[str]) -> str:
     return ast.unparse(tree)
 
 
-def _shown_values(exercise: str, source: str) -> dict[str, dict[str, Any]]:
+def _shown_values(exercise: str, source: str) -> dict[str, dict[str, object]]:
     """For each function of the answer the simple arguments that its first shown case passes."""
     from course_grader.exercises.probes import rows
     from course_grader.judge import resolve
 
     card = exercises.card(exercise)
     functions = dict(zip(card.answers, kill_matrix.names_of(source, card.answers), strict=True))
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for case in resolve(card).cases:
         if not case.visible:
             continue
@@ -234,7 +237,7 @@ def _survives_variants(card: exercises.Card, source: str, seconds: float) -> boo
     return True
 
 
-def _passes(resolved: Any, source: str) -> bool:
+def _passes(resolved: "Exercise", source: str) -> bool:
     """Whether an answer gets full points."""
     from course_grader.judge import decide
     from course_grader.worker.runners import InProcess
@@ -243,10 +246,10 @@ def _passes(resolved: Any, source: str) -> bool:
         answers = kill_matrix.names_of(source, resolved.card.answers)
     except Exception:
         return False
-    return decide(resolved, InProcess(*answers)).passed
+    return decide(resolved, InProcess(*answers), seconds=0).passed  # by which mistake it fails does not matter
 
 
-def _survives(resolved: object, source: str, seconds: float) -> bool:
+def _survives(resolved: "Exercise", source: str, seconds: float) -> bool:
     """Whether a mutant gets full points, judged in a fork that ends after `seconds` of CPU or three times as long on
     the clock."""
     ours, theirs = os.pipe()

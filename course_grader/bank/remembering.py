@@ -56,8 +56,9 @@ def _constants(source: str) -> frozenset[str] | None:
                 assigned.add(name)
             case _:
                 return None
-    own, bound = {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}, _bound(tree)
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    own, bound = {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}, _bound(nodes)
+    for node in nodes:
         match node:
             case ast.FunctionDef(decorator_list=[first, *more]) if more or getattr(first, "id", "") != "staticmethod":
                 return None
@@ -75,9 +76,7 @@ def _constants(source: str) -> frozenset[str] | None:
     return frozenset(assigned)
 
 
-def _bound(tree: ast.Module) -> set[str]:
-    """The names that functions of a source bind, as parameters or by assignment."""
-    names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    return names | {
-        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
+def _bound(nodes: Sequence[ast.AST]) -> set[str]:
+    """The names that functions of a source, given by its nodes, bind as parameters or by assignment."""
+    names = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return names | {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from course_grader.classroom.collect_student import Collected, Parse, collect_student
 from course_grader.classroom.folder import ClassFolder
@@ -78,7 +77,7 @@ def collect(
 def _by_person(pieces: Sequence[Piece], labels: Mapping[str, Label] | None) -> dict[str, list[tuple[Piece, Label]]]:
     """Each person's files. Files that match no naming scheme are taken one by one."""
     by = scheme_of([piece.name for piece in pieces])
-    people: dict[str, list[Any]] = defaultdict(list)
+    people: dict[str, list[tuple[Piece, Label]]] = defaultdict(list)
     for piece in pieces:
         if labels is not None:
             top, _, rest = piece.name.partition("/")

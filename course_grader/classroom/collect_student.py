@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from course_grader.classroom.folder import ClassFolder
-from course_grader.classroom.lms import AGAIN, Label, again, is_notebook
+from course_grader.classroom.lms import AGAIN, Label, Times, again, is_notebook
 from course_grader.classroom.roster import Student
 from course_grader.classroom.store_submission import Candidate, Taken, put
 from course_grader.classroom.unpack import Heap, Piece, Refused, each_with_archives
@@ -50,7 +49,7 @@ def collect_student(
     student: Student,
     found: Sequence[tuple[Piece, Label]],
     chapter: str,
-    when: tuple[Any, Any, datetime],
+    when: tuple[datetime | None, Times | None, datetime],
     parse: Parse,
     done: Collected,
     heap: Heap,
@@ -161,7 +160,7 @@ def _newest(folder: ClassFolder, chapter: str, ours: Sequence[Candidate], done: 
     """The one that counts: by the LMS's numbers, else by the number in its name, else the one with the regular name."""
     name = f"{folder.settings.assignment(chapter)}.ipynb"
 
-    def rank(each: Candidate) -> tuple[Any, ...]:
+    def rank(each: Candidate) -> tuple[object, ...]:
         return (
             *each.label.order[:1],
             again(PurePosixPath(each.name).stem),

@@ -5,10 +5,11 @@ calls this.
 import json
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from nbconvert.exporters import NotebookExporter
+from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode, from_dict
 from nbgrader.apps.api import NbGraderAPI
 from nbgrader.converters.base import NbGraderException
@@ -16,7 +17,7 @@ from nbgrader.exchange.default import ExchangeList
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Unicode
-from traitlets.config import Config
+from traitlets.config import Config, LoggingConfigurable
 
 from course_grader.blank_notebook import STUB, TEXT_STUB
 from course_grader.classroom.folder import ClassFolder
@@ -29,7 +30,7 @@ from course_grader.release_steps import NBGRADER_STEPS, CheckRelease, chapter_of
 DAY = 86_400.0  # s
 
 
-def configure(config: Any, root: Path) -> None:
+def configure(config: Config, root: Path) -> None:
     """Set what nbgrader needs to know about the class at `root`."""
     _put_alembic_on_the_path()
     folder = ClassFolder.open(root)
@@ -83,7 +84,7 @@ class ClassTidy(_ClassStep):
     judge.
     """
 
-    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+    def preprocess(self, nb: NotebookNode, resources: ResourcesDict) -> tuple[NotebookNode, ResourcesDict]:
         """The tidied notebook."""
         chapter = chapter_of(resources["nbgrader"]["assignment"])
         check_folder(Path(resources["metadata"]["path"]))
@@ -100,7 +101,7 @@ class ClassNumbers(_ClassStep):
 
     keep = Bool(False, help="Leave the placeholders: each student's numbers come later.").tag(config=True)
 
-    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+    def preprocess(self, nb: NotebookNode, resources: ResourcesDict) -> tuple[NotebookNode, ResourcesDict]:
         """The notebook with readable prose."""
         if self.keep:
             return nb, resources
@@ -110,7 +111,7 @@ class ClassNumbers(_ClassStep):
         ), resources
 
 
-def check_tests(notebook: Notebook, known: Any) -> None:
+def check_tests(notebook: Notebook, known: Collection[str]) -> None:
     """ValueError names a test cell of the instructor's own: it would run where the answers do, and so prove nothing."""
     for cell in notebook["cells"]:
         exercise = grade_meta(cell).get("grade_id", "").removesuffix(CHECK_SUFFIX)
@@ -127,7 +128,7 @@ REFUSAL = "Use `./course class grade`: it grades in a sandbox. Nothing was chang
 _AUTOGRADE = NbGraderAPI.autograde
 
 
-def refuse_to_autograde(api: NbGraderAPI, *args: object, **kwargs: object) -> dict[str, Any]:
+def refuse_to_autograde(api: NbGraderAPI, *args: object, **kwargs: object) -> dict[str, object]:
     """Formgrader's button "Autograde" in a class: a sentence, where nbgrader would show the traceback of the
     refusal."""
     if not (Path(api.coursedir.root) / FILE).is_file():
@@ -157,8 +158,8 @@ class OnlyWithASandbox(NotebookExporter):
     prints.
     """
 
-    def __init__(self, *_: object, **kwargs: Any) -> None:
-        kwargs["parent"].log.error(REFUSAL)
+    def __init__(self, *_: object, parent: LoggingConfigurable, **__: object) -> None:
+        parent.log.error(REFUSAL)
         raise NbGraderException(REFUSAL)
 
 

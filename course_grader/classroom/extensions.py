@@ -2,7 +2,8 @@
 
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import Any
+
+from nbgrader.api import Gradebook
 
 from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.release import gradebook
@@ -34,7 +35,7 @@ def extend(folder: ClassFolder, ident: str, chapter: str, until: datetime) -> st
     return said
 
 
-def _tell_gradebook(folder: ClassFolder, book: Any, student: str, chapter: str) -> str:
+def _tell_gradebook(folder: ClassFolder, book: Gradebook, student: str, chapter: str) -> str:
     """Enter the extension and the recomputed penalty in the gradebook; returns words about the penalty."""
     from nbgrader.api import MissingEntry
 

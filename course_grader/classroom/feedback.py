@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from nbconvert.exporters import HTMLExporter
+from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
 from nbgrader.api import MissingEntry
 
@@ -23,7 +23,7 @@ from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.release import gradebook, zipped
 from course_grader.classroom.roster import Student
 from course_grader.committed_form import CHECK_SUFFIX
-from course_grader.judge.report import report_of_dict
+from course_grader.judge.report import ReportData, report_of_dict
 from course_grader.notebooks import Cell, grade_meta, is_by_hand, read, write_whole
 from course_grader.release_steps import chapter_of, fill
 from course_grader.service.autograded import is_rubric
@@ -127,13 +127,14 @@ class FeedbackExporter(HTMLExporter):
     """nbconvert exporter of our page: nbgrader says whose notebook it is, and the class folder supplies the rest."""
 
     def from_notebook_node(  # type: ignore[override]  # nbconvert types it as a notebook; its own exporters give text
-        self, nb: NotebookNode, resources: dict[str, Any] | None = None, **kw: object
-    ) -> tuple[str, dict[str, Any]]:
+        self, nb: NotebookNode, resources: ResourcesDict | None = None, **kw: object
+    ) -> tuple[str, dict[str, object]]:
         """The page, and the resources with the file extension."""
-        about = (resources or {}).get("nbgrader", {})
+        resources = resources or ResourcesDict()
+        about = resources.get("nbgrader", {})
         folder = ClassFolder.open()  # nbgrader's converters work in the class's folder
         page = page_of(folder, about["student"], chapter_of(about["assignment"]), nb["cells"])
-        return render(page), {**(resources or {}), "output_extension": ".html"}
+        return render(page), {**resources, "output_extension": ".html"}
 
 
 # ------------------------------------------------------------------------------------------------ one page's content
@@ -173,12 +174,7 @@ def page_of(folder: ClassFolder, student: str, chapter: str, cells: Iterable[Cel
 
 
 def _exercise(
-    folder: ClassFolder,
-    student: str,
-    chapter: str,
-    data: Mapping[str, object],
-    answers: Mapping[str, Cell],
-    book: _Book,
+    folder: ClassFolder, student: str, chapter: str, data: ReportData, answers: Mapping[str, Cell], book: _Book
 ) -> Exercise:
     report = report_of_dict(data)
     card = exercises.card(report.exercise)

@@ -1,6 +1,7 @@
 """A JSON record in a class's folder."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,6 @@ def read_record(path: Path) -> dict[str, Any]:
         raise Trouble(f"{path} cannot be read: {error}.", "restore an earlier copy of the file") from error
 
 
-def write_record(path: Path, record: dict[str, Any]) -> None:
+def write_record(path: Path, record: Mapping[str, object]) -> None:
     """Write the record atomically, with sorted keys."""
     write_whole(path, json.dumps(record, indent=1, sort_keys=True, ensure_ascii=False) + "\n")

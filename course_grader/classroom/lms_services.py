@@ -100,7 +100,7 @@ class Canvas:
         users = f"/courses/{self.course}/users?enrollment_type[]=student&include[]=email&per_page={PAGE}"
         return [self._person(each, theirs.get(str(each["id"]))) for each in self._pages(users)]
 
-    def _person(self, user: Mapping[str, Any], theirs: Mapping[str, Any] | None) -> Person:
+    def _person(self, user: Mapping[str, object], theirs: Mapping[str, Any] | None) -> Person:
         number, keys = str(user["id"]), [user.get(name) for name in ("login_id", "email", "sis_user_id")]
         grade, fixed = None, "" if theirs is not None else "the assignment is not for them"
         if theirs is not None:
@@ -123,7 +123,7 @@ class Canvas:
             said = clean(str(job.get("message") or job.get("workflow_state")), 200)
             raise Trouble(f"Canvas did not finish setting {count_text(len(given), 'grade')}: {said}.", _AGAIN)
 
-    def _pages(self, path: str) -> Iterator[dict[str, Any]]:
+    def _pages(self, path: str) -> Iterator[dict[str, object]]:
         """The entries of a list, page by page; only the site that was asked is followed."""
         address = self.api + path
         while address:
@@ -182,7 +182,7 @@ class Moodle:
             if len(users) < PAGE:
                 return found
 
-    def _person(self, user: Mapping[str, Any], item: Mapping[str, Any]) -> Person:
+    def _person(self, user: Mapping[str, object], item: Mapping[str, Any]) -> Person:
         fixed = "locked" if item.get("locked") or item.get("gradeislocked") else ""
         fixed = "set in the gradebook by a person (overridden)" if item.get("gradeisoverridden") else fixed
         number, keys = str(user["id"]), [user.get(name) for name in ("username", "email", "idnumber")]
@@ -238,7 +238,7 @@ def _keys(number: str, names: Iterable[object]) -> frozenset[str]:
     return frozenset({f"#{number}", *(str(name).casefold() for name in names if name)})
 
 
-def _flat(value: object, name: str = "") -> dict[str, Any]:
+def _flat(value: object, name: str = "") -> dict[str, object]:
     """Nested parameters as PHP reads them: {"grades[0][grade]": 3}."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
     if pairs is None:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import course_lib
 from course_grader.classroom.class_secret import write_secret
@@ -46,7 +45,7 @@ def new_class(
         raise Trouble(f"{root} exists already and is not overwritten.", "choose another name, or --folder")
     wanted = source_in(course, chapters)
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "name": name,
         "course": course_lib.__version__,
         "contract": CONTRACT_VERSION,

@@ -13,13 +13,14 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+
+from nbgrader.api import Gradebook
 
 from course_grader.classroom.config import ClassNumbers, load
 from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.roster import Student
 from course_grader.classroom.sources import sha256
-from course_grader.exercises import VARIANT_FILE
+from course_grader.exercises import VARIANT_FILE, Variant
 from course_grader.notebooks import Notebook, parse, render, write_whole
 from course_grader.release import generate
 from course_grader.release_steps import CheckRelease, check_release, fill
@@ -125,7 +126,7 @@ def _generate(folder: ClassFolder, chapter: str) -> None:
         os.replace(Path(scratch) / name, target)
 
 
-def gradebook(folder: ClassFolder) -> Any:
+def gradebook(folder: ClassFolder) -> Gradebook:
     """The class's gradebook, open; the caller closes it."""
     from nbgrader.api import Gradebook
 
@@ -161,7 +162,7 @@ def _tell_gradebook(folder: ClassFolder, chapter: str) -> None:
         book.update_or_create_assignment(folder.settings.assignment(chapter), duedate=naive)
 
 
-def enter(book: Any, student: Student) -> None:
+def enter(book: Gradebook, student: Student) -> None:
     """Enter a student in the gradebook."""
     book.update_or_create_student(
         student.id,
@@ -189,7 +190,7 @@ def _variants(folder: ClassFolder, chapter: str, say: Say) -> int:
     return len(given)
 
 
-def draw(folder: ClassFolder, student: Student, chapter: str) -> dict[str, Any]:
+def draw(folder: ClassFolder, student: Student, chapter: str) -> Variant:
     """The numbers of one student's chapter; they follow from the class's secret and are the same each time."""
     from course_grader.classroom import variants
 
@@ -216,7 +217,7 @@ def _with_placeholders(folder: ClassFolder, chapter: str) -> Notebook:
 
 
 def _bundle(
-    folder: ClassFolder, chapter: str, with_holes: Notebook, variant: Mapping[str, object], common: Path
+    folder: ClassFolder, chapter: str, with_holes: Notebook, variant: Variant, common: Path
 ) -> dict[str, bytes]:
     """A student's files by name: the notebook with their numbers, figures, and `variant.json` for `params`."""
     notebook = fill(with_holes, chapter, variant, folder.exercises.all_cards(chapter))

@@ -8,15 +8,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_grader.classroom.export import gradebook_scores
 from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.status import current
 from course_grader.clean_text import clean
+from course_grader.judge.report import ReportData
 from course_grader.notebooks import write_whole
 from course_grader.records import VERDICT_KINDS
+from course_grader.service.results import Result
 from course_lib.messages import count_text
+
+if TYPE_CHECKING:
+    from course_lib.draw import Picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +91,7 @@ def chapter_report(folder: ClassFolder, chapter: str) -> ChapterReport:
     )
 
 
-def _hard(folder: ClassFolder, chapter: str, found: Mapping[str, dict[str, Any]]) -> list[Hard]:
+def _hard(folder: ClassFolder, chapter: str, found: Mapping[str, Result]) -> list[Hard]:
     made = []
     for card in folder.exercises.cards(chapter):
         states: Counter[str] = Counter()
@@ -105,11 +110,11 @@ def _hard(folder: ClassFolder, chapter: str, found: Mapping[str, dict[str, Any]]
     return sorted(made, key=lambda each: each.share)
 
 
-def _of(report: Mapping[str, Any], exercise: str) -> Mapping[str, Any]:
-    return next((each for each in report.get("reports", []) if each.get("id") == exercise), {})
+def _of(report: Result, exercise: str) -> ReportData | None:
+    return next((each for each in report.get("reports", []) if each["id"] == exercise), None)
 
 
-def _state(report: Mapping[str, object]) -> str:
+def _state(report: ReportData | None) -> str:
     if not report or report.get("state") == "not answered":
         return "open"
     if report.get("passed"):
@@ -117,7 +122,7 @@ def _state(report: Mapping[str, object]) -> str:
     return "partly" if report.get("points") else "wrong"
 
 
-def _misconceptions(folder: ClassFolder, chapter: str, found: Mapping[str, dict[str, Any]]) -> list[Misconception]:
+def _misconceptions(folder: ClassFolder, chapter: str, found: Mapping[str, Result]) -> list[Misconception]:
     """Each student counts once per exercise and name. Failures without a named mistake count under the first kind that
     failed.
     """
@@ -141,7 +146,7 @@ def _misconceptions(folder: ClassFolder, chapter: str, found: Mapping[str, dict[
     return sorted(made, key=lambda each: (-len(each.students), each.exercise, each.name))
 
 
-def _failures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _failures(report: ReportData) -> list[tuple[str, str, str]]:
     state = report.get("state")
     if state not in ("answered", "not answered", None):
         return [(str(state), "state", str(report.get("note", "")))]
@@ -153,7 +158,7 @@ def _failures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [(first["kind"], "verdict", first.get("message", ""))] if first else []
 
 
-def _anomalies(found: Mapping[str, dict[str, Any]]) -> list[str]:
+def _anomalies(found: Mapping[str, Result]) -> list[str]:
     return [
         clean(
             f"{student}: {each['exercise']}: {each['text']}" if each["exercise"] else f"{student}: {each['text']}", 300
@@ -170,7 +175,7 @@ def _alike(folder: ClassFolder, chapter: str) -> list[str]:
     return [clean(each["text"], 300) for each in alike_in(folder, chapter)]
 
 
-def as_data(reports: Sequence[ChapterReport]) -> dict[str, Any]:
+def as_data(reports: Sequence[ChapterReport]) -> dict[str, object]:
     """Plain JSON data."""
     return {"chapters": [asdict(report) for report in reports]}
 
@@ -178,7 +183,7 @@ def as_data(reports: Sequence[ChapterReport]) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ to look at
 
 
-def picture(report: ChapterReport) -> Any:
+def picture(report: ChapterReport) -> "Picture":
     """A bar for each exercise: solved, in part, wrong, not answered; the hardest on top."""
     from matplotlib.ticker import AutoLocator
 

@@ -6,15 +6,17 @@ The feedback pages and formgrader use the same functions (nbgrader's exporter ac
 """
 
 import re
+from collections.abc import Mapping
 from html import escape
-from typing import Any
 
 from bleach.sanitizer import Cleaner
 from jinja2 import pass_context
 from jinja2.runtime import Context
+from nbconvert.exporters.exporter import ResourcesDict
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbconvert.preprocessors import Preprocessor
 from nbformat import NotebookNode
+from traitlets.config import Config
 
 from course_grader.clean_text import clean
 
@@ -67,7 +69,7 @@ def _with_its_picture(image: re.Match[str]) -> str:
     return image.group(0) if ' src="' in image.group(1) else "[a picture that is not in this file]"
 
 
-def safe_markdown(source: str, attachments: dict[str, Any] | None = None) -> str:
+def safe_markdown(source: str, attachments: dict[str, dict[str, str]] | None = None) -> str:
     """A Markdown cell as safe HTML; formulas stay as typed."""
     text = clean(source, MARKDOWN_CHARACTERS)
     renderer = IPythonRenderer(escape=False, attachments=attachments or {}, exclude_anchor_links=True)
@@ -84,7 +86,7 @@ def markdown_filter(context: Context, source: str) -> str:
     return safe_markdown(source, attachments if isinstance(attachments, dict) else {})
 
 
-def safe_outputs(outputs: list[Any]) -> list[NotebookNode]:
+def safe_outputs(outputs: list[NotebookNode]) -> list[NotebookNode]:
     """A code cell's outputs as text, as cleaned HTML, or as PNG and JPEG; scripts, SVG and widgets are dropped."""
     kept = []
     for output in outputs[:OUTPUTS]:
@@ -112,7 +114,7 @@ def _text(text: object) -> str:
     return clean("".join(map(str, text)) if isinstance(text, list) else str(text), OUTPUT_CHARACTERS)
 
 
-def _data(bundle: Any) -> NotebookNode:
+def _data(bundle: Mapping[str, object]) -> NotebookNode:
     """The parts of a MIME bundle that may be shown."""
     kept = NotebookNode()
     for kind, value in bundle.items():
@@ -139,7 +141,7 @@ class SafeCells(Preprocessor):
     here.
     """
 
-    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+    def preprocess(self, nb: NotebookNode, resources: ResourcesDict) -> tuple[NotebookNode, ResourcesDict]:
         """The notebook with safe cells, and resources with safe names."""
         for name in ("first_name", "last_name"):
             if resources.get(name):
@@ -168,7 +170,7 @@ class SafeCells(Preprocessor):
         return cell
 
 
-def protect(config: Any) -> None:
+def protect(config: Config) -> None:
     """Configure nbgrader's own pages to be safe: formgrader, and feedback as `class feedback` makes it."""
     here = "course_grader.classroom"
     config.HTMLExporter.filters = {"markdown2html": f"{here}.safe_html.markdown_filter"}

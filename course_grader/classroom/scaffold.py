@@ -175,15 +175,12 @@ def _card(exercise: str, chapter: str = "") -> str:
     """The text of a card: with its id and chapter for a class, where no chapter's package gathers it."""
     function = exercise.replace("-", "_")
     place = f"    id={json.dumps(exercise)},\n    chapter={json.dumps(chapter)},\n" if chapter else ""
-    return f'''from course_grader.exercises import Card, Number
+    return f'''from course_grader.exercises import Card, Number, Worth
 
 CARD = Card(
 {place}    title="WRITE: a title",
     text="""WRITE what is asked, with a number of the variant as {{{{count}}}}; `{function}(numbers)` returns ….""",
-    points={_POINTS},
-    minutes=5,
-    difficulty=2,
-    importance=3,
+    **Worth(points={_POINTS}, minutes=5, difficulty=2, importance=3),
     kind="more",
     hints=("WRITE: a question.", "WRITE: a sketch.", "WRITE: near-code."),
     answers=({json.dumps(function)},),

@@ -5,13 +5,16 @@ import tomllib
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_grader.classroom.roster import Student, id_of
 from course_grader.classroom.toml_text import render
 from course_grader.judge.exercise import CONTRACT_VERSION
 from course_grader.notebooks import write_whole
 from course_lib.messages import Trouble
+
+if TYPE_CHECKING:
+    from course_grader.sandbox import Wall
 
 FILE = "class.toml"
 _LIMITS = {
@@ -93,7 +96,7 @@ class Settings:
                 f"that is meant",
             )
 
-    def wall(self) -> Any:
+    def wall(self) -> "Wall":
         """The limits of the sandbox: the course's, changed by [sandbox] in class.toml."""
         from course_grader import sandbox
 

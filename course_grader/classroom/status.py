@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from course_grader.classroom.export import gradebook_scores, waiting
 from course_grader.classroom.folder import ClassFolder
+from course_grader.service.results import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def _chapter(folder: ClassFolder, chapter: str) -> ChapterStatus:
     )
 
 
-def current(folder: ClassFolder, chapter: str) -> Mapping[str, dict[str, Any]]:
+def current(folder: ClassFolder, chapter: str) -> Mapping[str, Result]:
     """Student -> the report that counts."""
     from course_grader.service import report_cache as reports
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.lms import Label, Times
 from course_grader.classroom.roster import Student
+from course_grader.classroom.submissions import Arrival
 from course_grader.clean_text import clean
 from course_grader.exercises import VARIANT_FILE
 from course_grader.notebooks import write_whole
@@ -63,7 +63,7 @@ def put(
     if chosen.why:
         notes.append(f"It cannot be read: {chosen.why}.")
     file = clean(_told(chosen), 300)
-    record = {
+    record: Arrival = {
         "at": moment.isoformat(timespec="seconds"),
         "by": chosen.label.by,
         "late": late,
@@ -125,7 +125,7 @@ def _arrived(
     return (now if due is None else min(now, due)), True, []
 
 
-def _state(before: Mapping[str, Any], record: Mapping[str, Any], there: bool) -> str:
+def _state(before: Arrival, record: Arrival, there: bool) -> str:
     """How this submission relates to the current one."""
     if not there or not before:
         return "new"

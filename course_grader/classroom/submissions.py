@@ -1,15 +1,28 @@
 """Submissions: where they are, when they arrived, and where their reports go."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from course_grader.classroom.json_record import read_record, write_record
 from course_grader.classroom.roster import Student, id_of
 from course_grader.classroom.settings import Settings, aware
+
+
+class Arrival(TypedDict, total=False):
+    """How a submission arrived; the times are in ISO format."""
+
+    at: str
+    by: str
+    late: bool
+    assumed: bool  # whether no time of arrival was given
+    file: str
+    sha256: str
+    order: list[int]
+    collected: str
+    notes: list[str]
 
 
 @dataclass(frozen=True)
@@ -32,11 +45,11 @@ class Submissions:
         return self.settings.root / "reports" / id_of(student) / self.settings.assignment(chapter)
 
     @cached_property
-    def _arrivals(self) -> dict[str, Any]:
+    def _arrivals(self) -> dict[str, dict[str, Arrival]]:
         return read_record(self.settings.root / "arrivals.json")
 
-    def arrival_record(self, student: Student | str, chapter: str) -> dict[str, Any]:
-        """The record of a submission's arrival: at, by, late, file, sha256, notes; {} if there is none."""
+    def arrival_record(self, student: Student | str, chapter: str) -> Arrival:
+        """The record of a submission's arrival; {} if there is none."""
         return self._arrivals.get(id_of(student), {}).get(chapter, {})
 
     def arrival(self, student: Student | str, chapter: str) -> datetime | None:
@@ -49,9 +62,9 @@ class Submissions:
         not."""
         return not self.arrival_record(student, chapter).get("assumed", False)
 
-    def remember_arrival(self, student: Student | str, chapter: str, record: Mapping[str, object]) -> None:
+    def remember_arrival(self, student: Student | str, chapter: str, record: Arrival) -> None:
         """Record how a submission arrived; `save_arrivals` writes it to disk."""
-        self._arrivals.setdefault(id_of(student), {})[chapter] = dict(record)
+        self._arrivals.setdefault(id_of(student), {})[chapter] = record.copy()
 
     def save_arrivals(self) -> None:
         """Write the records of arrival atomically."""

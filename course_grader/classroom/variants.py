@@ -13,11 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from course_grader.classroom.json_record import read_record, write_record
 from course_grader.classroom.roster import Student, id_of
-from course_grader.exercises import Card
+from course_grader.exercises import Card, Variant
 from course_grader.judge.exercise import as_text
 from course_grader.judging import Params, judging
 
@@ -33,12 +32,12 @@ def seed_of(secret: str, student: str, exercise: str) -> str:
     return hmac.new(secret.encode(), said, hashlib.sha256).hexdigest()
 
 
-def draw(secret: str, student: str, card: Card) -> dict[str, Any]:
+def draw(secret: str, student: str, card: Card) -> dict[str, object]:
     """A student's complete parameters of one card as plain JSON data; the canonical ones if the card does not vary."""
     return json.loads(json.dumps(dict(card.variant(seed_of(secret, student, card.id)))))
 
 
-def draw_all(secret: str, student: str, cards: Iterable[Card]) -> dict[str, dict[str, Any]]:
+def draw_all(secret: str, student: str, cards: Iterable[Card]) -> dict[str, dict[str, object]]:
     """Exercise -> a student's complete parameters, for the cards that vary."""
     return {card.id: draw(secret, student, card) for card in cards if card.vary is not None}
 
@@ -63,12 +62,11 @@ class GivenVariants:
     path: Path
 
     @cached_property
-    def _variants(self) -> dict[str, Any]:
+    def _variants(self) -> dict[str, dict[str, Variant]]:
         return read_record(self.path)
 
-    def of(self, student: Student | str, chapter: str) -> dict[str, Any]:
-        """What a student was given: {"id": …, "exercises": {exercise: {parameter: value}}}; {} for the common
-        release."""
+    def of(self, student: Student | str, chapter: str) -> Variant:
+        """What a student was given; {} for the common release."""
         return self._variants.get(id_of(student), {}).get(chapter, {})
 
     def params(self, student: Student | str, chapter: str, cards: Iterable[Card]) -> dict[str, Params]:
@@ -84,10 +82,10 @@ class GivenVariants:
             if chapter in chapters
         }
 
-    def record(self, given: Mapping[str, Mapping[str, object]], chapter: str) -> None:
+    def record(self, given: Mapping[str, Variant], chapter: str) -> None:
         """Record which student was given which variant of a chapter."""
         for student, variant in given.items():
-            self._variants.setdefault(student, {})[chapter] = dict(variant)
+            self._variants.setdefault(student, {})[chapter] = variant.copy()
         write_record(self.path, self._variants)
 
 
@@ -100,7 +98,7 @@ class Difficulty:
 
     shares: tuple[tuple[str, float], ...]  # what the points are for
     cases: tuple[tuple[tuple[str, str, bool], int], ...]  # (kind, part, visible) -> how many cases, in that order
-    alike: Any  # what the card fixes, such as which term decides
+    alike: object  # what the card fixes, such as which term decides
 
 
 def difficulty(card: Card, params: Params, seed: str = "difficulty") -> Difficulty:

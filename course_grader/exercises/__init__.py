@@ -21,7 +21,7 @@ from typing import Any, Literal, TypedDict
 
 from course_grader.exercises import class_exercises
 from course_grader.exercises.placeholders import fill_text
-from course_grader.exercises.probes import PREDICTION, kept_rows, rows, unless_open
+from course_grader.exercises.probes import PREDICTION, rows, unless_open, watched
 from course_grader.exercises.result_schema import (
     Anything,
     DictOf,
@@ -30,10 +30,12 @@ from course_grader.exercises.result_schema import (
     Number,
     PerRank,
     Rows,
+    Shape,
     Tensor,
     TupleOf,
     Word,
 )
+from course_grader.records import Case
 from course_lib.messages import count_text
 
 __all__ = [
@@ -68,25 +70,25 @@ __all__ = [
     "drills",
     "gather",
     "home",
-    "kept_rows",
     "module_of",
     "numbers",
     "package_of",
     "pick",
     "rows",
     "unless_open",
+    "watched",
 ]
 
 Kind = Literal["core", "more"]
 Form = Literal["code", "audit", "prediction", "bug"]
 Params = Mapping[str, Any]  # of a variant, by name
 Vary = Callable[[Random], Params]
-VARIANT_FILE = "variant.json"  # beside a notebook: the numbers of its owner's variants
+VARIANT_FILE = "variant.json"  # beside a notebook: its owner's `Variant`
 COURSE = os.environ.get("COURSE_PACKAGE", "course_chapters")  # the package of the chapters
 HELPERS = ("block", "disk", "drills", "judges", "models", "numbers", "probes", "shared", "trainings", "work")
 
 
-def call(answer: Any, case: Any, comm: Any = None) -> Any:
+def call(answer: Callable[..., object], case: Case, comm: object = None) -> object:
     """The default probe: the answer called on the case's arguments, its communicator first where there is one."""
     given = (comm, *case.args) if comm is not None else case.args
     return answer(*given, **case.kwargs)
@@ -96,6 +98,13 @@ def _each_function(entry: str) -> list[str]:
     """ "module:function" of each function in an entry of `hides`."""
     module, _, names = entry.partition(":")
     return [f"{module}:{name}" for name in names.split(", ")]
+
+
+class Variant(TypedDict, total=False):
+    """The numbers of one learner's exercises."""
+
+    id: str
+    exercises: Mapping[str, Params]
 
 
 class Worth(TypedDict):
@@ -129,12 +138,12 @@ class Card:
     form: Form = "code"
     allowed: str = ""  # in words, shown with the text
     hides: tuple[str, ...] = ()  # "module:function, function" of course_lib that are switched off during a check
-    params: Mapping[str, Any] = field(default_factory=dict)  # the canonical variant
+    params: Params = field(default_factory=dict)  # the canonical variant
     vary: Vary | None = None  # other variants of equal difficulty
     structural: str = ""  # name of the parameter that changes the structure of the task, if one does
     needs: tuple[str, ...] = ()  # chapters, besides its own
-    probe: Callable[..., Any] = call  # by default `rows` where `returns` is Rows(…)
-    returns: Any = None  # a shape of `exercises.returns`: what comes back for a case, checked before the judge
+    probe: Callable[..., object] = call  # by default `rows` where `returns` is Rows(…)
+    returns: Shape | None = None  # what comes back for a case, checked before the judge
     may_change: tuple[str, ...] = ()  # what an answer may change although its caller sees it: "arguments", "generators"
 
     def __post_init__(self) -> None:
@@ -150,7 +159,7 @@ class Card:
         if self.probe is call and isinstance(self.returns, Rows):
             object.__setattr__(self, "probe", rows)
 
-    def variant(self, seed: str | None = None) -> Mapping[str, Any]:
+    def variant(self, seed: str | None = None) -> Params:
         """The parameters for a seed; the canonical ones without a seed or where the card does not vary."""
         if seed is None or self.vary is None:
             return self.params
@@ -190,7 +199,7 @@ class Drill:
     chapter: str
     text: str  # with `{{param:format}}` placeholders
     unit: str
-    params: Mapping[str, Any]
+    params: Params
     vary: Vary
 
     def variant(self, seed: str) -> "Drill":
@@ -223,7 +232,7 @@ def asking(chapter: str) -> Callable[..., Callable[[str], Drill]]:
     """
 
     def numbers(
-        name: str, unit: str, params: Params | None = None, vary: Vary | None = None, /, **choices: Any
+        name: str, unit: str, params: Params | None = None, vary: Vary | None = None, /, **choices: tuple[object, ...]
     ) -> Callable[[str], Drill]:
         params, vary = params or {key: values[0] for key, values in choices.items()}, vary or pick(**choices)
         return lambda text: Drill(id=name, chapter=chapter, text=text, unit=unit, params=params, vary=vary)

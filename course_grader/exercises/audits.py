@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, TypedDict
 
 from course_lib.estimate import facts
 
@@ -11,7 +11,14 @@ AS_PRINTED = "as printed"  # the cause of a statement that is right
 NEAR = 0.05  # relative: of a number, and of what was printed
 NEAR_TEXT = f"{100 * NEAR:g} %"
 
-AUDIT: Mapping[str, Any] = {  # what the cards of all audits say alike
+
+class _Audit(TypedDict):
+    kind: Literal["more"]
+    form: Literal["audit"]
+    allowed: str
+
+
+AUDIT: _Audit = {  # what the cards of all audits say alike
     "kind": "more",
     "form": "audit",
     "allowed": "everything, including the library: your judgment is what is graded.",
@@ -54,9 +61,10 @@ def short_table(items: Sequence[Item]) -> str:
     return "\n".join(lines)
 
 
-def causes_text(causes: Mapping[str, str]) -> str:
-    """The causes to choose from, a line of Markdown each."""
-    return "\n".join(f'- `"{name}"`: {meaning}' for name, meaning in causes.items())
+def causes_text(causes: Mapping[str, str], ordered: bool = False) -> str:
+    """The causes to choose from, a line of Markdown each; numbered where the first that applies counts."""
+    rows = enumerate(causes.items(), 1)
+    return "\n".join(f'{f"{at}." if ordered else "-"} `"{name}"`: {meaning}' for at, (name, meaning) in rows)
 
 
 def rules(answer: str, causes: Mapping[str, str], more: str = "") -> str:

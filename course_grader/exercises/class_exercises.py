@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from course_grader.exercises import Card
 
+
 VARIABLE = "COURSE_OVERLAY"
 
 

@@ -81,7 +81,7 @@ def fill_text(text: str, values: Mapping[str, object]) -> str:
 
 def chapter_values(
     chapter: str, variants: Mapping[str, Mapping[str, object]], cards: "Sequence[Card]" = ()
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     """All that prose may name: "id.param" and "id.card" of every card, "NN.name" of the chapter's NUMBERS.
 
     `variants` maps exercise ids to parameters; a card that it lacks takes its canonical ones. `cards` stand in the
@@ -89,7 +89,7 @@ def chapter_values(
     """
     from course_grader import exercises
 
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     known = {card.id: card for card in exercises.cards()} | {card.id: card for card in cards}
     for card in known.values():
         params = variants.get(card.id, card.params)

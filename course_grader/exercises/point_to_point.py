@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:  # cards are listed where there is no torch
     from course_lib.cluster import Comm, P2POp, Work
+    from course_lib.cluster.dtypes import Array
 
 ALLOWED = "`comm.send`, `recv`, `isend`, `irecv`, `batch_isend_irecv` (with `P2POp`)."
 
@@ -29,19 +30,19 @@ class PointToPoint:
         """How many ranks there are."""
         return self._comm.size
 
-    def send(self, tensor: object, dst: int, tag: int = 0) -> None:
+    def send(self, tensor: Array, dst: int, tag: int = 0) -> None:
         """As `Comm.send`."""
         self._comm.send(tensor, dst, tag)
 
-    def recv(self, tensor: object, src: int | None = None, tag: int = 0) -> int:
+    def recv(self, tensor: Array, src: int | None = None, tag: int = 0) -> int:
         """As `Comm.recv`."""
         return self._comm.recv(tensor, src, tag)
 
-    def isend(self, tensor: object, dst: int, tag: int = 0) -> Work:
+    def isend(self, tensor: Array, dst: int, tag: int = 0) -> Work:
         """As `Comm.isend`."""
         return self._comm.isend(tensor, dst, tag)
 
-    def irecv(self, tensor: object, src: int | None = None, tag: int = 0) -> Work:
+    def irecv(self, tensor: Array, src: int | None = None, tag: int = 0) -> Work:
         """As `Comm.irecv`."""
         return self._comm.irecv(tensor, src, tag)
 
@@ -52,7 +53,7 @@ class PointToPoint:
     def __repr__(self) -> str:
         return f"Comm(rank={self.rank}, size={self.size})"
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(name)
         raise ValueError(

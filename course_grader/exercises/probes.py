@@ -1,16 +1,23 @@
 """Probes that several chapters share: an answer called on many rows of arguments in one case, and a predicted
 interval."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
+from __future__ import annotations
 
-from course_grader.exercises.values import copied
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Literal, TypedDict
 
-NOT_ANSWERED = "not answered"
+from course_grader.exercises.values import copied, tensors_in, unchanged
+
+if TYPE_CHECKING:
+    from course_grader.records import Case
+    from course_lib.cluster import Comm
+
+NOT_ANSWERED, CHANGED = "not answered", "an argument was changed"
+Probe = Callable[..., object]
 
 
-def rows(answers: Any, case: Any, comm: object = None) -> Any:
+def rows(answers: Sequence[Callable[..., object]], case: Case, comm: object = None) -> object:
     """What one of the answers returns for each row of `case.args = (index of the answer, rows of arguments)`.
 
     Every row is a fresh copy, which takes the row's place, so that the caller sees whether the answer changed its
@@ -19,7 +26,7 @@ def rows(answers: Any, case: Any, comm: object = None) -> Any:
     index, table = case.args
     functions = answers if isinstance(answers, tuple) else (answers,)
 
-    def results() -> list[Any]:
+    def results() -> list[object]:
         found = []
         for at, row in enumerate(table):
             mine = copied(row)
@@ -31,27 +38,22 @@ def rows(answers: Any, case: Any, comm: object = None) -> Any:
     return unless_open(index, results)
 
 
-class ArgumentChanged(Exception):
-    """An answer wrote to a tensor that it was given."""
+def watched(probe: Probe) -> Probe:
+    """The same probe for an answer that leaves the case's arguments as they are: CHANGED where it writes to a tensor,
+    or on ranks to any argument, so that no judge need look for that. Without ranks, `first_changed` finds the rest,
+    such as a list with another number of tensors."""
+
+    @wraps(probe)
+    def call(answers: object, case: Case, comm: Comm | None = None) -> object:
+        given = copied(case.args)
+        value = probe(answers, case, comm)
+        was, now = (given, case.args) if comm is not None else (tensors_in(given), tensors_in(case.args))
+        return CHANGED if len(was) == len(now) and not unchanged(was, now) else value
+
+    return call
 
 
-def kept_rows(answers: Any, case: Any, comm: object = None) -> Any:
-    """The same as `rows` for functions that leave their tensors as they are; ArgumentChanged where one is written
-    to."""
-
-    def watched(function: Callable[..., object], *given: object) -> Any:
-        before = copied(given)
-        said = function(*given)
-        if any(
-            hasattr(mine, "shape") and not bool((mine == old).all()) for mine, old in zip(given, before, strict=True)
-        ):
-            raise ArgumentChanged("leave the arguments as they are, and work on a copy")
-        return said
-
-    return rows(tuple(partial(watched, answer) for answer in answers), case)
-
-
-def unless_open(index: int, run: Callable[[], object]) -> Any:
+def unless_open(index: int, run: Callable[[], object]) -> object:
     """What `run` returns, or NOT_ANSWERED where function `index` is left open; the first one raises
     NotImplementedError."""
     try:
@@ -62,9 +64,30 @@ def unless_open(index: int, run: Callable[[], object]) -> Any:
         return NOT_ANSWERED
 
 
-def interval(answer: object, case: object, comm: object = None) -> Any:
+def or_refusal(run: Callable[..., object], *given: object) -> object:
+    """What `run` returns, or {"refused": the start of its ValueError's text}. An answer that returns such a dict raised
+    nothing: it comes back as {"returned": the dict}."""
+    try:
+        value = run(*given)
+    except ValueError as error:
+        return {"refused": str(error)[:1000]}
+    return {"returned": value} if isinstance(value, dict) and dict.__contains__(value, "refused") else value
+
+
+def refusal(value: object) -> str | None:
+    """The text of the ValueError that `or_refusal` met; None where the answer returned something."""
+    text = value["refused"] if type(value) is dict and set(value) == {"refused"} else None
+    return text if type(text) is str else None
+
+
+def interval(answer: object, case: object, comm: object = None) -> object:
     """A predicted interval: what the function returns, or the pair itself."""
     return answer() if callable(answer) else answer
 
 
-PREDICTION: Mapping[str, Any] = {"form": "prediction", "probe": interval}  # what the cards of all predictions say alike
+class _Prediction(TypedDict):
+    form: Literal["prediction"]
+    probe: Probe
+
+
+PREDICTION: _Prediction = {"form": "prediction", "probe": interval}  # what the cards of all predictions say alike

@@ -8,10 +8,10 @@ imports torch.
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.exercises.values import describe, is_number
+from course_grader.exercises.values import describe, is_number, is_row
 from course_grader.records import Case
 
 Fault = tuple[str, str]
@@ -113,9 +113,9 @@ class ListOf:
         """What has to be returned."""
         return f"a list of {f'{self.length} ' * (self.length is not None)}values, each {self.shape.words}"
 
-    def find(self, value: Any, where: str, case: Case) -> Fault | None:
+    def find(self, value: object, where: str, case: Case) -> Fault | None:
         """A fault for anything but a list, for another length, and for the first entry that is wrong."""
-        if type(value) not in (list, tuple) or len(value) > MOST_ITEMS or self.length not in (None, len(value)):
+        if not is_row(value) or len(value) > MOST_ITEMS or self.length not in (None, len(value)):
             return _other(value, where, self.words)
         found = (self.shape.find(each, f"{where}, {self.what} {at}", case) for at, each in enumerate(value))
         return next((fault for fault in found if fault), None)
@@ -132,9 +132,9 @@ class TupleOf:
         """What has to be returned."""
         return f"({', '.join(self.fields)})"
 
-    def find(self, value: Any, where: str, case: Case) -> Fault | None:
+    def find(self, value: object, where: str, case: Case) -> Fault | None:
         """A fault for anything but that many values, and for the first that is wrong."""
-        if type(value) not in (list, tuple) or len(value) != len(self.fields):
+        if not is_row(value) or len(value) != len(self.fields):
             return _other(value, where, self.words)
         rows = zip(self.fields.items(), value, strict=True)
         found = (shape.find(each, f"{where}, {name}", case) for (name, shape), each in rows)
@@ -189,9 +189,9 @@ class PerRank:
         """What has to be returned."""
         return f"{self.shape.words} on every rank"
 
-    def find(self, value: Any, where: str, case: Case) -> Fault | None:
+    def find(self, value: object, where: str, case: Case) -> Fault | None:
         """A fault for the first rank whose value is wrong."""
-        if type(value) not in (list, tuple) or len(value) != case.ranks:
+        if not is_row(value) or len(value) != case.ranks:
             return _other(value, where, self.words, "no-results")
         found = (self.shape.find(each, f"Rank {rank}", case) for rank, each in enumerate(value))
         return next((fault for fault in found if fault), None)

@@ -3,18 +3,24 @@ it."""
 
 import copy
 import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from operator import is_
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from course_lib.estimate.units import MILLION, number_text
 
+if TYPE_CHECKING:
+    import torch
+
+Item = TypeVar("Item")
 types_only: ContextVar[bool] = ContextVar("types_only", default=False)  # as in a class, where messages quote nothing
 _SHOWN = 100  # letters, or items, of which a message shows the first
 _ATOMS = frozenset({int, float, bool, str, bytes, type(None)})  # values that need no copy
 
 
-def copied(value: Any, memo: dict[int, Any] | None = None) -> Any:
+def copied(value: Any, memo: dict[int, object] | None = None) -> Any:
     """A deep copy. Plain data take a quarter of `copy.deepcopy`'s time; a list in two places is copied once."""
     kind = type(value)
     if kind in _ATOMS or (kind is tuple and _ATOMS.issuperset(map(type, value))):
@@ -45,7 +51,7 @@ def copied(value: Any, memo: dict[int, Any] | None = None) -> Any:
     return row
 
 
-def _tensor_copied(value: Any, memo: dict[int, Any]) -> Any:
+def _tensor_copied(value: "torch.Tensor", memo: dict[int, object]) -> object:
     """A deep copy of a tensor. A plain one takes a fifth of `copy.deepcopy`'s time; storages that are shared stay
     shared, in its memo."""
     import torch
@@ -56,11 +62,46 @@ def _tensor_copied(value: Any, memo: dict[int, Any]) -> Any:
     if (made := memo.get(id(value))) is not None:
         return made
     storage = value.untyped_storage()
-    storages: dict[int, Any] = memo.setdefault("torch", {})  # type: ignore[call-overload]
+    storages: dict[int, torch.UntypedStorage] = memo.setdefault("torch", {})  # type: ignore[call-overload]
     if (memory := storages.get(storage._cdata)) is None:
         memory = storages[storage._cdata] = storage.clone()
     made = memo[id(value)] = torch.empty(0, dtype=value.dtype)
     return made.set_(memory, value.storage_offset(), value.size(), value.stride())
+
+
+def is_tensor(value: object) -> "TypeGuard[torch.Tensor]":
+    """Whether this is a tensor; torch need not be loaded."""
+    return hasattr(value, "element_size")
+
+
+def tensors_in(value: object) -> "list[torch.Tensor]":
+    """The tensors in nested lists, tuples and dictionaries."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [tensor for each in value for tensor in tensors_in(each)]
+    return [value] if is_tensor(value) else []
+
+
+def unchanged(was: Any, now: Any) -> bool:
+    """Whether plain data are as they were: the same items in the same order, and tensors with the same numbers."""
+    kind = type(was)
+    if was is now:  # what cannot change is not copied
+        return True
+    if kind is not type(now):
+        return False
+    if kind in (list, tuple):
+        return len(was) == len(now) and (all(map(is_, was, now)) or all(map(unchanged, was, now)))
+    if kind is dict:
+        values = was.values(), now.values()
+        return list(was) == list(now) and (all(map(is_, *values)) or all(map(unchanged, *values)))
+    torch = sys.modules.get("torch")
+    if torch and isinstance(was, torch.Tensor):
+        was, now = was.detach(), now.detach()
+        if was.shape != now.shape or was.dtype != now.dtype:
+            return False
+        return torch.equal(was, now) or bool(((was == now) | ((was != was) & (now != now))).all())
+    return kind not in (bool, int, float, str) or was == now or (was != was and now != now)
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -68,6 +109,11 @@ def is_number(value: object) -> TypeGuard[float]:
     if type(value) is int:
         return abs(value) < 1e300  # a larger one overflows as soon as it meets a float
     return type(value) is float and math.isfinite(value)
+
+
+def is_row(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
+    """Whether this is exactly a list or a tuple."""
+    return type(value) in (list, tuple)
 
 
 def near(got: object, want: float, rel: float) -> bool:
@@ -97,6 +143,8 @@ def times(got: float, want: float) -> str:
     """How far a number is off, as a factor in words."""
     ratio = got / want if want else math.inf
     digits = 1 if types_only.get() else 3
+    if abs(ratio - 1) < 5e-4 and not types_only.get():
+        return f"off by {100 * abs(ratio - 1):.2g} %"
     return (
         f"{ratio:,.{digits}g} times the right value" if want and 1e-9 < abs(ratio) < 1e9 else "far from the right value"
     )
@@ -112,8 +160,10 @@ def describe(value: object) -> str:
     if is_number(value):
         digits = 2 if types_only.get() else 6
         return number_text(value, min(digits, 4)) if abs(value) >= MILLION else f"{value:,.{digits}g}"
+    if value is None:
+        return "None"
     if types_only.get():
-        return "None" if value is None else f"a value of type {type(value).__name__}"
+        return f"a value of type {type(value).__name__}"
     try:
         text = repr(value[:_SHOWN]) if isinstance(value, str | bytes) else str(_first(value, [_SHOWN]))
     except ValueError:  # Python prints no integer of more than 4,300 digits
@@ -121,15 +171,20 @@ def describe(value: object) -> str:
     return f"{type(value).__name__} {text[:60]}{'…' if len(text) > 60 else ''}"
 
 
-def _first(value: Any, left: list[int]) -> Any:
+def _first(value: object, left: list[int]) -> object:
     """The first items of nested lists, as many as are `left`: the rest is not shown, and may be millions."""
-    pairs = type(value) is dict
-    if not pairs and type(value) not in (list, tuple):
-        return value
-    kept: list[Any] = []
-    for each in value.items() if pairs else value:
+    if type(value) is dict:
+        return {key: _first(each, left) for key, each in _while_left(value.items(), left)}
+    if type(value) is list:
+        return [_first(each, left) for each in _while_left(value, left)]
+    if type(value) is tuple:
+        return tuple(_first(each, left) for each in _while_left(value, left))
+    return value
+
+
+def _while_left(items: Iterable[Item], left: list[int]) -> Iterator[Item]:
+    for each in items:
         if not left[0]:
-            break
+            return
         left[0] -= 1
-        kept.append((each[0], _first(each[1], left)) if pairs else _first(each, left))
-    return type(value)(kept)
+        yield each

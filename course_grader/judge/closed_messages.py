@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from itertools import islice
-from typing import Any
 
+from course_grader.exercises.values import is_number
 from course_grader.judging import Params
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.folders import ROOT
@@ -111,7 +111,7 @@ class _Known:
         self.given = (case.name, case.part, params, case.args, case.kwargs, case.per_rank, case.ranks, case.secret)
 
     @cached_property
-    def leaves(self) -> list[Any]:
+    def leaves(self) -> list[object]:
         return list(islice(_leaves(self.given), _LEAVES))
 
     @cached_property
@@ -125,7 +125,7 @@ class _Known:
 
     @cached_property
     def mantissas(self) -> frozenset[str]:
-        numbers = [each for each in self.leaves if type(each) in (int, float) and abs(each) < 1e300]
+        numbers = [each for each in self.leaves if is_number(each) and abs(each) < 1e300]
         told = {_mantissa(f"{abs(each):.{digits}g}") for each in numbers for digits in (3, 4, 5, 6, 17)}
         return frozenset(told | {_mantissa(each) for each in _NUMBER.findall(self.case.name)})
 
@@ -144,7 +144,7 @@ class _Known:
         return text in self.text or (plain and 0 < len(words) <= _RUN and all(map(self.has_word, words)))
 
 
-def _leaves(value: object) -> Iterator[Any]:
+def _leaves(value: object) -> Iterator[object]:
     """The numbers and texts in plain data, in order, and the sizes of tensors."""
     stack = [value]
     while stack:

@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 from course_grader.arithmetic import same_everywhere
 from course_grader.exercises import Card
-from course_grader.exercises.values import types_only
+from course_grader.exercises.values import is_number, is_row, types_only
 from course_grader.judge.closed_messages import closed_messages
 from course_grader.judge.closed_words import IN_GENERAL
 from course_grader.judge.exercise import Exercise, resolve
@@ -62,7 +61,7 @@ def decide(
     """Judge one answer: verdicts, points (0 to `card.points`), and the state of the run that decided.
 
     `words` gives what is told of a text that an answer controls, such as an exception's, in a run on so many ranks.
-    Mistakes are looked for in at most `seconds` of CPU time.
+    Mistakes are looked for in at most `seconds` of CPU time, with 0 not at all.
 
     Stops at the first case that is unanswered, crashes or hangs; otherwise runs all cases, so that partial credit is
     what was earned. If all of them pass and left their arguments as they were, some are run a second time.
@@ -163,11 +162,13 @@ def _changed(exercise: Exercise, case: Case, changed: Mapping[str, str]) -> list
     return changed_verdicts(case, found)
 
 
-def _interval(exercise: Exercise, found: Sequence[Asked], predicted: Any) -> tuple[float, float] | None:
+def _interval(exercise: Exercise, found: Sequence[Asked], predicted: object) -> tuple[float, float] | None:
     """The interval that was committed to, if the exercise is a prediction and accepts it."""
     if exercise.contract.truth is None or not found or not all(v.ok for each in found for v in each.verdicts):
         return None
+    assert is_row(predicted)  # else a verdict said that it is no interval
     low, high = predicted
+    assert is_number(low) and is_number(high)
     return float(low), float(high)
 
 

@@ -12,11 +12,12 @@ import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Generic, TypeVar
 
 from course_grader.arithmetic import same_everywhere
 from course_grader.bank.answer_bank import BankAnswer
 from course_grader.exercises import Card, class_exercises
+from course_grader.exercises.values import is_row
 from course_grader.judge.second_calls import second_calls
 from course_grader.judging import Judging, Params, judging
 from course_grader.judging.shipped import answers
@@ -29,6 +30,7 @@ CONTRACT_VERSION = "1"
 OTHER_VARIANTS = 2  # variants whose shown cases are asked as unseen ones
 _DRAWS = 12  # variants drawn to find some with the right structure
 _KEPT_BYTES = 1_000_000  # of tensors; larger cases are not cached
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,7 +102,7 @@ class Exercise:
             return True
 
 
-def _arguments(case: Case) -> Any:
+def _arguments(case: Case) -> object:
     return case.args, case.per_rank
 
 
@@ -127,9 +129,9 @@ def hidden_seed(card: Card, secret: str = "public") -> str:
     return hashlib.sha256(f"{CONTRACT_VERSION}:{secret}:{card.id}".encode()).hexdigest()
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """Parameters as canonical text: equal sets give equal text, even if one was stored as JSON."""
-    return json.dumps(dict(value) if hasattr(value, "keys") else value, sort_keys=True, default=list)
+    return json.dumps(dict(value) if isinstance(value, Mapping) else value, sort_keys=True, default=list)
 
 
 def asks_shown_values_only(drawn: Sequence[Case]) -> bool:
@@ -145,14 +147,14 @@ def asks_shown_values_only(drawn: Sequence[Case]) -> bool:
 # ------------------------------------------------------------------------------------------------ drawing cases
 
 
-class _Kept:
+class _Kept(Generic[Made]):
     """A small cache of recent values. Large values are not kept."""
 
-    def __init__(self, most: int, is_small: Callable[[Any], bool] = lambda value: True) -> None:
+    def __init__(self, most: int, is_small: Callable[[Made], bool] = lambda value: True) -> None:
         self.most, self.is_small = most, is_small
-        self.values: dict[Hashable, Any] = {}
+        self.values: dict[Hashable, Made] = {}
 
-    def get(self, key: Hashable, make: Callable[[], object]) -> Any:
+    def get(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """The kept value, or a new one."""
         if key in self.values:
             return self.values[key]
@@ -164,14 +166,14 @@ class _Kept:
         return value
 
 
-def _tensor_bytes(value: Any) -> int:
+def _tensor_bytes(value: object) -> int:
     """Bytes of the tensors in plain data."""
     kind = type(value)
     if kind in (int, float, str, bool):
         return 0
     if isinstance(value, Mapping):
         return sum(map(_tensor_bytes, value.values()))
-    if kind in (list, tuple):
+    if is_row(value):
         return sum(map(_tensor_bytes, value))
     return int(getattr(value, "nbytes", 0))
 
@@ -180,12 +182,9 @@ def _are_small(cases: Sequence[Case]) -> bool:
     return sum(_tensor_bytes((case.args, case.kwargs, case.per_rank, case.secret)) for case in cases) <= _KEPT_BYTES
 
 
-_cases = _Kept(64, _are_small)
-_variants, _shown, _seconds = (
-    _Kept(512),
-    _Kept(512),
-    _Kept(64, lambda pairs: _are_small([case for pair in pairs for case in pair])),
-)
+_cases = _Kept[Sequence[Case]](64, _are_small)
+_variants, _shown = _Kept[tuple[str, ...]](512), _Kept[tuple[tuple[Params, Case], ...]](512)
+_seconds = _Kept[list[tuple[Case, Case]]](64, lambda pairs: _are_small([case for pair in pairs for case in pair]))
 
 
 def _of_other_variants(

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 from course_grader.arithmetic import same_everywhere
+from course_grader.exercises.values import is_tensor
 from course_grader.judge.exercise import Exercise, as_text
 from course_grader.judge.second_calls import CHANGED, SECOND_CALL
 from course_grader.judging import Params
@@ -116,15 +116,15 @@ def same_run(one: Case, other: Case) -> bool:
     )
 
 
-def same_data(one: Any, other: Any) -> bool:
+def same_data(one: object, other: object) -> bool:
     """Whether two pieces of plain data are equal; tensors bit by bit."""
     if type(one) is not type(other):
         return False
-    if type(one) in (list, tuple):
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(same_data, one, other))
-    if type(one) is dict:
+    if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same_data(each, other[name]) for name, each in one.items())
-    if hasattr(one, "dtype") and hasattr(one, "equal"):
+    if is_tensor(one) and is_tensor(other):
         return bool(one.dtype == other.dtype and one.shape == other.shape and one.equal(other))
     return bool(one == other)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypedDict
 
 from course_grader.blank_notebook import STUB
 from course_grader.exercises import Card
@@ -52,6 +53,18 @@ class GradedNotebook:
     notes: tuple[str, ...] = ()
     signs: tuple[Sign, ...] = ()  # what an instructor should know: later answers that count, cells that were left out
     errors: frozenset[str] = frozenset()  # what workers said went wrong, word for word: not to be shown in a class
+
+
+class Options(TypedDict, total=False):
+    """Keywords of `grade_notebook`."""
+
+    beside: Path | None
+    params: Mapping[str, Params] | None
+    secret: str
+    deciding_ranks: bool
+    others: Mapping[str, Mapping[str, Params]] | None
+    limits: Wall | None
+    closed_words: bool
 
 
 def grade_notebook(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 from course_grader.clean_text import clean
 from course_grader.exercises import Card
@@ -18,8 +18,34 @@ _HOLDS: Mapping[VerdictKind, str] = {
 }
 
 
-def report_dict(report: Report) -> dict[str, Any]:
-    """A report as plain JSON data: id, verdicts, points, maximum, state, note."""
+class VerdictData(TypedDict):
+    """A verdict as plain JSON data."""
+
+    kind: VerdictKind
+    part: str
+    ok: bool
+    message: str
+    mistake: str
+    case: str
+
+
+class ReportData(TypedDict):
+    """A report as plain JSON data."""
+
+    id: str
+    state: State
+    points: float
+    maximum: float
+    passed: bool
+    note: str
+    cases: int
+    ranks: list[int]
+    seconds: float
+    verdicts: list[VerdictData]
+
+
+def report_dict(report: Report) -> ReportData:
+    """A report as plain JSON data."""
     return {
         "id": report.exercise,
         "state": report.state,
@@ -37,19 +63,38 @@ def report_dict(report: Report) -> dict[str, Any]:
     }
 
 
-def progress_entry(report: Report, card: Card, truth: float | None) -> dict[str, Any]:
+class ProgressEntry(ReportData, total=False):
+    """What the learner's progress keeps of a report."""
+
+    chapter: str
+    kind: str
+    interval: list[float]  # of an accepted prediction, as the next two
+    truth: float
+    held: bool
+
+
+def progress_entry(report: Report, card: Card, truth: float | None) -> ProgressEntry:
     """What the learner's progress keeps of a report; of an accepted prediction also the interval and the true value."""
-    entry = report_dict(report) | {"chapter": card.chapter, "kind": card.kind}
+    entry: ProgressEntry = {**report_dict(report), "chapter": card.chapter, "kind": card.kind}
     if report.interval is not None and truth is not None:
         low, high = report.interval
         entry |= {"interval": [low, high], "truth": float(truth), "held": low <= truth <= high}
     return entry
 
 
-def report_of_dict(data: Mapping[str, Any]) -> Report:
-    """A report from its JSON data."""
-    names = ("kind", "part", "ok", "message", "mistake", "case")
-    verdicts = tuple(Verdict(**{name: each[name] for name in names}) for each in data["verdicts"])
+def report_of_dict(data: ReportData) -> Report:
+    """A report from its JSON data, which another release may have kept with more in it."""
+    verdicts = tuple(
+        Verdict(
+            kind=each["kind"],
+            part=each["part"],
+            ok=each["ok"],
+            message=each["message"],
+            mistake=each["mistake"],
+            case=each["case"],
+        )
+        for each in data["verdicts"]
+    )
     return Report(
         exercise=data["id"],
         state=data["state"],

@@ -1,8 +1,7 @@
 """The cases on which an answer is called again, and what follows if its calls changed what the caller still needs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from course_grader.clean_text import clean
 from course_grader.judging.mistakes import verdict
@@ -65,7 +64,7 @@ def second_calls(
         else:
             base, again = new
             by_argument = _one_apart(again, [base, *calls], tells_apart)
-            apart = [each for each in by_argument if each and repr(arguments_of(each)) != repr(arguments_of(base))]
+            apart = [each for each in by_argument if each and _key(arguments_of(each)) != _key(arguments_of(base))]
             first = others[id(case)]
             if apart and None not in by_argument:  # which have the same shapes and other results
                 first = [each for each in first if each.part != case.part] or first[-1:]
@@ -116,7 +115,7 @@ def single_calls(case: Case, most: int = 8) -> list[Case]:
     return [replace(case, args=(case.args[0], [row])) for row in case.args[1][:most]]
 
 
-def arguments_of(case: Case) -> tuple[Any, ...]:
+def arguments_of(case: Case) -> tuple[object, ...]:
     """The arguments of the call; on ranks an argument of each rank is a tuple of all ranks' values."""
     if _has_rows(case):
         return tuple(case.args[1][0])
@@ -135,11 +134,11 @@ def _with(case: Case, at: int, value: object) -> Case:
 
 def _one_new(calls: Sequence[Case], tells_apart: Callable[[Case, Case], bool]) -> tuple[Case, Case] | None:
     """A call, and one that no case makes, with another value of one argument."""
-    known = [repr(arguments_of(each)) for each in calls]
+    known = {_key(arguments_of(each)) for each in calls}
     for at in range(len(arguments_of(calls[0]))):
         for base in calls[:_TRIED]:
             for new in _changed(base, at, calls[:8]):
-                if repr(arguments_of(new)) not in known and tells_apart(new, base):
+                if _key(arguments_of(new)) not in known and tells_apart(new, base):
                     return base, new
     return None
 
@@ -147,8 +146,9 @@ def _one_new(calls: Sequence[Case], tells_apart: Callable[[Case, Case], bool]) -
 def _changed(case: Case, at: int, calls: Sequence[Case]) -> list[Case]:
     """Calls that take one argument, of the same form, from others."""
     own = arguments_of(case)[at]
-    values = {repr(value): value for each in calls if _form(value := arguments_of(each)[at]) == _form(own)}
-    values.pop(repr(own), None)
+    form, others = _form(own), [arguments_of(each)[at] for each in calls]
+    values = {_key(value): value for value in others if _form(value) == form}
+    values.pop(_key(own), None)
     return [_with(case, at, value) for value in values.values()][:_TRIED]
 
 
@@ -179,13 +179,30 @@ def _elsewhere(
     return found
 
 
-def _form(value: Any) -> Any:
+def _form(value: object) -> object:
     """What two values of one argument have in common if either may stand in the other's place."""
     if isinstance(value, Mapping):
         return {key: _form(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value), [_form(each) for each in value]
-    return (type(value), value.shape, value.dtype) if hasattr(value, "dtype") else type(value)
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return type(value), value.shape, value.dtype
+    return type(value)
+
+
+def _key(value: object) -> Hashable:
+    """What equal values have in common; the text of a tensor takes a thousand times as long as its bytes."""
+    if isinstance(value, Mapping):
+        return tuple((name, _key(each)) for name, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value), *map(_key, value)
+    if hasattr(value, "untyped_storage"):
+        import torch
+
+        assert isinstance(value, torch.Tensor)
+        own = value.detach().contiguous().reshape(-1).view(torch.uint8)
+        return value.dtype, value.shape, own.numpy().tobytes()
+    return repr(value)
 
 
 def _is_random(value: object) -> bool:

@@ -11,7 +11,7 @@ from course_grader.exercises.values import describe, is_number, near, same_value
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.contract import Judging, Oracle, Params, Weighed, failed_run, judging, lost
 from course_grader.judging.drills import DrillKey, Times, drill_key, drill_verdict, key_of
-from course_grader.judging.mistakes import WHOLE, Fault, Wrong, first, first_of, judged, verdict
+from course_grader.judging.mistakes import WHOLE, Fault, Wrong, first, first_of, judged, placed, verdict
 from course_grader.judging.numbers import number_fault, number_verdict
 from course_grader.judging.oracles import oracle
 from course_grader.judging.per_row import (
@@ -19,6 +19,7 @@ from course_grader.judging.per_row import (
     EXACT,
     FINE,
     Breakdown,
+    Checked,
     Column,
     Series,
     Word,
@@ -51,6 +52,7 @@ __all__ = [
     "WHOLE",
     "Breakdown",
     "Case",
+    "Checked",
     "Column",
     "DrillKey",
     "Fault",
@@ -91,6 +93,7 @@ __all__ = [
     "one_apart",
     "one_verdict",
     "oracle",
+    "placed",
     "plain",
     "prediction",
     "ranks_text",

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from course_grader.exercises.audits import NEAR, NEAR_TEXT, RIGHT, WRONG, Item
+from course_grader.exercises.values import is_row
 from course_grader.judging import Judging, Params, Worked, describe, is_number, near
 from course_grader.judging.mistakes import Fault, Wrong, verdict
 from course_grader.records import Case, Outcome, Verdict
@@ -54,13 +54,13 @@ def _beside(faults: Mapping[str, Fault | None], keys: Mapping[str, Key]) -> dict
     return found
 
 
-def _fault(item: Item, key: Key, causes: Mapping[str, str], given: Mapping[Any, Any]) -> Fault | None:
+def _fault(item: Item, key: Key, causes: Mapping[str, str], given: Mapping[object, object]) -> Fault | None:
     """What is wrong with the answer on one statement; None if number, verdict and cause are right."""
     lead = f"{item.id}: "
     if item.id not in given:
         return "missing", f"{lead}no answer under this id yet."
     answer = given[item.id]
-    if type(answer) not in (tuple, list) or len(answer) != 3:
+    if not is_row(answer) or len(answer) != 3:
         return "wrong-shape", f"{lead}give (number, {RIGHT!r} or {WRONG!r}, cause); got {describe(answer)}."
     number, said, cause = answer
     said, cause = _word(said, (RIGHT, WRONG)), _word(cause, causes)

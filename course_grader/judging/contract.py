@@ -6,16 +6,15 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 from course_grader import exercises
-from course_grader.exercises import class_exercises
+from course_grader.exercises import Params, class_exercises
+from course_grader.exercises.probes import CHANGED
 from course_grader.judging.mistakes import Fault, verdict
 from course_grader.judging.shipped import judge_module
 from course_grader.judging.worked import judged_variant
 from course_grader.records import VERDICT_KINDS, Case, Outcome, Verdict, VerdictKind
 
-Params = Mapping[str, Any]
 Oracle = Callable[[Params, Case, Outcome], Sequence[Verdict]]
 
 
@@ -49,7 +48,7 @@ class Judging:
     pytorch: str = ""  # where PyTorch does the same
     reveal: Callable[[Params], str] | None = None  # the truth behind a prediction, shown after it
     truth: Callable[[Params], float] | None = None  # the same as a number, for calibration
-    alike: Callable[[Params], Any] | None = None  # what is equal in all variants, such as which term decides
+    alike: Callable[[Params], object] | None = None  # what is equal in all variants, such as which term decides
     many_right: bool = (
         False  # several values are right, as for schedules: a mistake is known by what the judge finds in them
     )
@@ -129,11 +128,21 @@ def _weighed(
 
 def _judge(card: exercises.Card, contract: Judging, params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
     """The oracle's verdicts, or those on a value that is not what the card says is returned."""
-    fault = None if card.returns is None else card.returns.find(outcome.value, case.name, case)
+    fault = _written_to(case, outcome.value)
+    if not fault and card.returns is not None:
+        fault = card.returns.find(outcome.value, case.name, case)
     if fault:
         return lost(case, contract.split, fault)
     with judged_variant(card.id, params):
         return contract.verdicts(params, case, outcome)
+
+
+def _written_to(case: Case, value: object) -> Fault | None:
+    """The fault of an answer that wrote to an argument, as the probe `watched` found it, on any rank."""
+    by_rank = value if case.ranks is not None and type(value) is list else [value]
+    rank = next((at for at, each in enumerate(by_rank) if type(each) is str and each == CHANGED), None)
+    where = case.name if case.ranks is None else f"{case.name}, rank {rank}"
+    return None if rank is None else ("changed", f"{where}: {CHANGED}, which the caller still needs.")
 
 
 def lost(case: Case, shares: Mapping[str, float], fault: Fault, kind: VerdictKind | None = None) -> list[Verdict]:

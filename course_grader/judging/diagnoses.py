@@ -6,7 +6,6 @@ The simulated job with forty faults, which chapter 17 asks learners to diagnose,
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from course_grader.judging import Fault, describe, first
 from course_grader.judging.mistakes import Wrong
@@ -15,11 +14,13 @@ from course_grader.records import Case
 
 
 def numbered(make: Callable[..., Case], name: str, share: str, drawn: Iterable[Sequence[object]]) -> list[Case]:
-    """A case for each of `drawn`, (arguments, …, the right answer), numbered from 1 where `name` has braces."""
-    return [make(name.format(place), share, *args, secret=word) for place, (*args, word) in enumerate(drawn, 1)]
+    """A case for each of `drawn`, (arguments, …, the right answer), numbered from 1 where `name` or `share` has
+    braces."""
+    pairs = enumerate(drawn, 1)
+    return [make(name.format(place), share.format(place), *args, secret=word) for place, (*args, word) in pairs]
 
 
-def plain_word(said: object) -> Any:
+def plain_word(said: object) -> object:
     """A word without upper case and blanks around it; anything else as it is."""
     return said.strip().lower() if type(said) is str else said
 
@@ -45,5 +46,5 @@ class Diagnosis(Word):
 
     def fault(self, case: Case, values: Sequence[object]) -> Fault | None:
         rows = zip(case.args[1], values, strict=True)
-        pairs = [(f"{case.name}, {self.words(*row)}", said, self.want(*row)) for row, said in rows]
+        pairs = [(f"{case.name}, {self.words(*row)}", said, str(self.want(*row))) for row, said in rows]
         return first(*(diagnosis_fault(*pair, self.fine, self.look) for pair in pairs))

@@ -3,13 +3,13 @@
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from course_grader import exercises
 from course_grader.exercises.values import near
 from course_grader.judging.contract import Params
 
-Slip = tuple[Any, str]
+Leads = float | Callable[[Params], float | None] | None
+Slip = tuple["Leads | Times", str]
 """A known mistake in a drill: the value it leads to, and what to tell a learner who gives that. The value is a number,
 or a function of the drill's parameters that returns None where the mistake does not apply."""
 
@@ -21,7 +21,7 @@ class DrillKey:
     answer: Callable[[Params], float]
     how: str  # one sentence with placeholders, shown after the answer
     rel: float = 0.01
-    mistakes: Sequence[Slip] = ()
+    mistakes: Sequence[tuple[Leads, str]] = ()
 
     def mistakes_on(self, params: Params) -> list[tuple[float, str]]:
         """Wrong values with their messages; without those that, on these numbers, are right or equal an earlier one."""
@@ -49,7 +49,7 @@ class Times:
 def drill_key(answer: Callable[[Params], float], how: str, *mistakes: Slip, rel: float = 0.01) -> DrillKey:
     """A drill's key in one call: the answer as a function of its parameters, how to get there, the known mistakes."""
 
-    def resolved(value: Any) -> Any:
+    def resolved(value: Leads | Times) -> Leads:
         if not isinstance(value, Times):
             return value
         factor = value.factor

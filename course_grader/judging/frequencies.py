@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeVar
+
+Value = TypeVar("Value")
 
 
-def surprise(counts: Mapping[Any, int], want: Mapping[Any, float]) -> float:
+def surprise(counts: Mapping[Value, int], want: Mapping[Value, float]) -> float:
     """Chi-square as a normal number, by Wilson and Hilferty; infinite for an output that cannot come."""
     if any(output not in want for output in counts):
         return math.inf

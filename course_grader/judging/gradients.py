@@ -1,7 +1,6 @@
 """Lists of tensors on every rank, such as gradients, against those of one process."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -41,10 +40,10 @@ def in_flight(case: Case, rank: int) -> Fault:
 
 def gradients_fault(
     case: Case,
-    results: Sequence[Any],
+    results: Sequence[Sequence[Tensor | None]],
     want: Sequence[Tensor | None] | Callable[[int], Sequence[Tensor | None]],
     what: str = "gradient",
-    where: tuple[Any, ...] = (),
+    where: tuple[object, ...] = (),
 ) -> Fault | None:
     """The first rank whose list of tensors is wrong, and how.
 

@@ -1,7 +1,7 @@
 """What a judge found wrong with an answer, and the verdicts that report it."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from course_grader.records import Case, Verdict, VerdictKind
 
@@ -13,7 +13,7 @@ class Wrong(NamedTuple):
     mistake: str  # "" where it has no name
     message: str  # for the learner
     lead: str = ""
-    where: tuple[Any, ...] = ()
+    where: tuple[object, ...] = ()
 
 
 WHOLE = ("whole",)
@@ -49,6 +49,17 @@ def verdict(kind: str, part: str, case: Case, fault: Fault | None) -> Verdict:
     )
 
 
+def placed(fault: Fault | None, *where: object) -> Wrong | None:
+    """The fault, and the part of what came back that it is in: there a shipped mistake may have done the same."""
+    return fault and Wrong(*fault)._replace(where=where)
+
+
+def led(words: str, fault: Fault) -> Wrong:
+    """The fault with these words before its message, and before the sentence of a mistake."""
+    found = Wrong(*fault)
+    return found._replace(message=f"{words}: {found.message}", lead=f"{words}: {found.lead}")
+
+
 def judged(
     case: Case, fault: Fault | None, *others: tuple[str, str, Fault | None], named: bool = False
 ) -> list[Verdict]:
@@ -57,9 +68,4 @@ def judged(
     `named` puts the name of the case before each message.
     """
     asked = [(case.kind, case.part, fault), *([] if fault else others)]
-    lead = f"{case.name}: " if named else ""
-    found = [(kind, part, each and Wrong(*each)) for kind, part, each in asked]
-    return [
-        verdict(kind, part, case, each and each._replace(message=lead + each.message, lead=lead + each.lead))
-        for kind, part, each in found
-    ]
+    return [verdict(kind, part, case, led(case.name, each) if named and each else each) for kind, part, each in asked]

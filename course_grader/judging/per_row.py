@@ -7,12 +7,12 @@ column without `want` compares with what the worked answer's function returns.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.exercises.values import describe, is_number, near, same_value, times
 from course_grader.judging.contract import Oracle, Params
-from course_grader.judging.mistakes import Fault, Wrong, verdict
+from course_grader.judging.mistakes import Fault, Wrong, led, verdict
 from course_grader.judging.unit_slips import unit_slip
 from course_grader.judging.worked import Worked
 from course_grader.records import Case, Outcome, Verdict
@@ -23,7 +23,7 @@ FINE = 1e-6
 EXACT = 1e-9  # counts
 
 
-def _as_worked(*row: object) -> Any:
+def _as_worked(*row: object) -> NoReturn:
     """In place of a column's `want`: what the worked answer returns, which only a table knows."""
     raise TypeError("A column without `want` belongs into a table with the worked answer.")
 
@@ -54,7 +54,14 @@ class Column:
             return self._named(row, got, want, values, wants)
         return None
 
-    def _named(self, row: Sequence[Any], got: Any, want: Any, values: Sequence[Any], wants: Sequence[Any]) -> Fault:
+    def _named(
+        self,
+        row: Sequence[object],
+        got: object,
+        want: float | None,
+        values: Sequence[object],
+        wants: Sequence[float | None],
+    ) -> Fault:
         lead = f"{self.words(*row)}: "
         if got is not None and not is_number(got):
             return "not-a-number", f"{lead}expected a number in {self.unit}, got {describe(got)}."
@@ -64,7 +71,9 @@ class Column:
             return Wrong("some-is-right", f"{lead}got None, but {self.some}.", lead)
         if got is None:
             told = self.some or "a number is right here"
-            return Wrong("returned-none", f"{lead}the result is None; {told}. Is a `return` missing?", lead)
+            meant = None in wants or any(each is not None for each in values)  # then a None may be an answer
+            asked = "" if meant else " Is a `return` missing?"
+            return Wrong("returned-none", f"{lead}the result is None; {told}.{asked}", lead)
         if want is None:
             return Wrong("none-is-right", f"{lead}got {describe(got)}; {self.none}.", lead)
         if want and self.rel < 5e-4 and abs(got / want - 1) < 5e-4:
@@ -75,12 +84,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word of each row, out of `choices`."""
+    """One word of each row, out of `choices`, of which None may be one."""
 
     part: str
-    choices: Sequence[str]
+    choices: Sequence[str | None]
     _: KW_ONLY
-    want: Callable[..., str] = _as_worked
+    want: Callable[..., str | None] = _as_worked
     words: Callable[..., str]
 
     def fault(self, case: Case, values: Sequence[object]) -> Fault | None:
@@ -91,7 +100,7 @@ class Word:
         if said == wants:
             return None
         for row, value in zip(rows, said, strict=True):
-            if type(value) is not str or value not in self.choices:
+            if type(value) not in (str, type(None)) or value not in self.choices:
                 choices = ", ".join(map(repr, self.choices))
                 return "no-such-word", f"{self.words(*row)}: expected one of {choices}; got {describe(value)}."
         if len(set(said)) == 1 and len(set(wants)) > 1:
@@ -107,20 +116,21 @@ class Breakdown:
     part: str
     unit: str
     _: KW_ONLY
-    want: Callable[..., Mapping[Any, float]] = _as_worked
+    want: Callable[..., Mapping[str, float]] = _as_worked
     words: Callable[..., str]
     rel: float = FINE
     grain: float = 0.0  # how far off a number may be because it was rounded, in its unit
     floor: float = EXACT  # of the sum of all parts: how far off a part may be that is a difference; 0 for exact counts
-    only: Sequence[Any] = ()  # the keys that are judged here; all of them by default
+    only: Sequence[str] = ()  # the keys that are judged here; all of them by default
 
-    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+    def fault(self, case: Case, values: Sequence[object]) -> Fault | None:
         """What is wrong with the first wrong part of the first wrong row."""
         rows = case.args[1]
         for row, got in zip(rows, values, strict=True):
             want = self.want(*row)
             if fault := self._shape(row, got, want):
                 return fault
+            assert isinstance(got, dict)
             for key in self.only or want:
                 if self._same(got[key], want[key], want):
                     continue
@@ -131,14 +141,14 @@ class Breakdown:
                 return Wrong("", f"{lead}got {describe(got[key])} {self.unit}, {apart}.", lead, (key,))
         return None
 
-    def _same(self, got: object, want: float, beside: Mapping[Any, float]) -> bool:
+    def _same(self, got: object, want: float, beside: Mapping[str, float]) -> bool:
         """Whether a number is right, up to the rounding of the numbers that it is a difference of."""
         if not is_number(got):
             return False
         scale = sum(abs(each) for each in beside.values())
         return abs(got - want) <= max(self.rel * abs(want), self.floor * scale, 1e-15, self.grain)
 
-    def _shape(self, row: Sequence[object], got: object, want: Mapping[Any, float]) -> Fault | None:
+    def _shape(self, row: Sequence[object], got: object, want: Mapping[str, float]) -> Fault | None:
         lead, names = self.words(*row), ", ".join(map(repr, want))
         if type(got) is not dict:
             if is_number(got) and near(got, sum(want.values()), self.rel):
@@ -166,7 +176,7 @@ class Series:
     apart: Callable[[Sequence[float], Sequence[float]], Fault] | None = None  # what to say of a wrong list: got, want
     rel: float = CLOSE
 
-    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+    def fault(self, case: Case, values: Sequence[Sequence[float]]) -> Fault | None:
         """What is wrong with the first wrong row."""
         for row, got in zip(case.args[1], values, strict=True):
             want, lead = self.want(*row), f"{self.words(*row)}: "
@@ -186,14 +196,35 @@ class Series:
         return len(got) == len(want) and all(near(*pair, self.rel) for pair in zip(got, want, strict=True))
 
 
-AnyColumn = Column | Word | Breakdown | Series
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What no other column describes: `wrong` finds the fault of a row from its arguments, the result and the right
+    one."""
+
+    part: str
+    wrong: Callable[[Any, Any, Any], Fault | None]
+    _: KW_ONLY
+    want: Callable[..., Any] = _as_worked
+    words: Callable[..., str] | None = None  # by default the name of the case
+    where: tuple[object, ...] = ()  # of the fault: WHOLE where only a mistake that explains all of a result is named
+
+    def fault(self, case: Case, values: Sequence[object]) -> Fault | None:
+        """What is wrong with the first wrong row."""
+        for row, got in zip(case.args[1], values, strict=True):
+            if found := self.wrong(row, got, self.want(*row)):
+                fault = led(self.words(*row) if self.words else case.name, found)
+                return fault._replace(where=fault.where or self.where)
+        return None
+
+
+AnyColumn = Column | Word | Breakdown | Series | Checked
 
 
 def table(*by_function: AnyColumn | Sequence[AnyColumn], right: Worked | None = None) -> Oracle:
     """The verdicts of an exercise whose functions are called on rows: function i by column i.
 
     A sequence of columns judges a function that returns a tuple, one column a place and one verdict a column. `right`
-    is the worked answer, for columns without `want`.
+    is the worked answer, for columns without `want`. A column whose part is "" judges each case's own.
     """
     several = [not isinstance(asked, AnyColumn) for asked in by_function]
     columns = [
@@ -205,13 +236,14 @@ def table(*by_function: AnyColumn | Sequence[AnyColumn], right: Worked | None = 
         at = case.args[0]
         asked = columns[at]
         if fault := rows_fault(case, outcome.value, several[at] * len(asked)):
-            return [verdict(case.kind, column.part, case, fault) for column in asked]
+            return [verdict(case.kind, column.part or case.part, case, fault) for column in asked]
         places = zip(*outcome.value, strict=True) if several[at] else [outcome.value]
         faults = [column.fault(case, list(values)) for column, values in zip(asked, places, strict=True)]
         found = [fault and Wrong(*fault) for fault in faults]
         if several[at]:
             found = [each and each._replace(where=(place, *each.where)) for place, each in enumerate(found)]
-        return [verdict(case.kind, column.part, case, each) for column, each in zip(asked, found, strict=True)]
+        pairs = zip(asked, found, strict=True)
+        return [verdict(case.kind, column.part or case.part, case, each) for column, each in pairs]
 
     return verdicts
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from course_grader.exercises.values import describe, is_number
+from course_grader.exercises.values import describe, is_number, is_row
 from course_grader.judging.contract import Judging, Params
 from course_grader.judging.mistakes import Fault, verdict
 from course_grader.records import Case, Verdict
@@ -34,19 +33,21 @@ def prediction(
     )
 
 
-def _judged(value: Any, unit: str, case: Case, true: float) -> Verdict:
+def _judged(value: object, unit: str, case: Case, true: float) -> Verdict:
     """The verdict on an interval; one that is a commitment passes, and says whether it holds the value."""
     if fault := interval_fault(value, unit):
         return verdict("values", "interval", case, fault)
+    assert is_row(value)
     low, high = value
+    assert is_number(low) and is_number(high)
     held = low <= true <= high
     message = f"You committed to {low:,g} to {high:,g} {unit}. The points are for committing."
     return replace(verdict("values", "interval", case, None), message=message, mistake=HELD if held else MISSED)
 
 
-def interval_fault(value: Any, unit: str) -> Fault | None:
+def interval_fault(value: object, unit: str) -> Fault | None:
     """What keeps a value from being an interval in `unit`; a rounding error does not make it too wide."""
-    if type(value) not in (tuple, list) or len(value) != 2:
+    if not is_row(value) or len(value) != 2:
         return "not-a-pair", f"Return two numbers, (low, high), in {unit}; got {describe(value)}."
     low, high = value
     if not (is_number(low) and is_number(high)):

@@ -6,24 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from course_grader.exercises.values import is_number
+from course_grader.exercises.values import is_number, is_row
 from course_grader.records import Case
 
+Field = Sequence[object] | Callable[[random.Random], object]  # choices, or a function that draws
 
-def unseen(rng: random.Random, part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]) -> Case:
+
+def unseen(rng: random.Random, part: str, index: int, name: str, rows: Sequence[tuple[object, ...]]) -> Case:
     """One batch of unseen rows for function `index`, in an order that shows nothing."""
     rows = list(rows)
     rng.shuffle(rows)
     return Case(name=name, args=(index, rows), kind="generality", part=part, visible=False)
 
 
-def plain(part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]) -> Case:
+def plain(part: str, index: int, name: str, rows: Sequence[tuple[object, ...]]) -> Case:
     """A few unseen rows of the shown kind: the shown numbers, written down, are no answer, and earn nothing once these
     are asked."""
     return Case(name=name, args=(index, list(rows)), part=part, visible=False)
 
 
-def generality(part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]) -> Case:
+def generality(part: str, index: int, name: str, rows: Sequence[tuple[object, ...]]) -> Case:
     """Unseen rows of another kind, in the order given."""
     return Case(name=name, args=(index, list(rows)), kind="generality", part=part, visible=False)
 
@@ -44,18 +46,18 @@ def rounded(low: float, high: float, digits: int) -> Callable[[random.Random], f
 
 
 def draw_rows(
-    rng: random.Random, count: int, *fields: Any, keep: Callable[[tuple[Any, ...]], bool] | None = None
+    rng: random.Random, count: int, *fields: Field, keep: Callable[[tuple[Any, ...]], bool] | None = None
 ) -> list[tuple[Any, ...]]:
     """Rows drawn field by field; a field is a tuple of choices or a function of the generator. Rows that `keep` refuses
     go."""
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[object, ...]] = []
     while len(rows) < count:
         row = tuple(each(rng) if callable(each) else rng.choice(each) for each in fields)
         rows += [row] if keep is None or keep(row) else []
     return rows
 
 
-def each_changed(row: tuple[Any, ...], other: Sequence[Any]) -> list[tuple[Any, ...]]:
+def each_changed(row: tuple[Any, ...], other: Sequence[object]) -> list[tuple[Any, ...]]:
     """A row, then copies of it that each take one value from `other`, or one entry of a dictionary there.
 
     A cache keyed by too few of the arguments mixes up two of them.
@@ -68,14 +70,14 @@ def each_changed(row: tuple[Any, ...], other: Sequence[Any]) -> list[tuple[Any, 
 
 
 def one_apart(
-    rows: Sequence[tuple[Any, ...]], want: Callable[..., Any], keep: Callable[..., bool] = lambda *row: True
+    rows: Sequence[tuple[object, ...]], want: Callable[..., object], keep: Callable[..., bool] = lambda *row: True
 ) -> list[tuple[Any, ...]]:
     """For each argument, or each key of a dictionary argument, a row that differs from one of `rows` in it alone.
 
     The right result differs too, if it depends on that argument: a cache keyed by too few of the arguments gives a
     wrong result.
     """
-    found: list[tuple[Any, ...]] = []
+    found: list[tuple[object, ...]] = []
     right = [want(*row) for row in rows]
     for place in _places(rows):
         others = (
@@ -86,23 +88,26 @@ def one_apart(
     return found
 
 
-def _places(rows: Sequence[tuple[Any, ...]]) -> list[tuple[int, Any]]:
+def _places(rows: Sequence[tuple[object, ...]]) -> list[tuple[int, object]]:
     """(number of an argument, None), or (its number, key) where it is a dictionary with the same keys in all rows."""
-    found: list[tuple[int, Any]] = []
+    found: list[tuple[int, object]] = []
     for at, given in enumerate(rows[0]):
-        keyed = type(given) is dict and all(row[at].keys() == given.keys() for row in rows)
-        found += [(at, key) for key in given] if keyed else [(at, None)]
+        keys = given.keys() if type(given) is dict else None
+        keyed = all(isinstance(each := row[at], dict) and each.keys() == keys for row in rows)
+        found += [(at, key) for key in keys] if keys is not None and keyed else [(at, None)]
     return found
 
 
-def _swapped(row: tuple[Any, ...], other: tuple[Any, ...], at: int, key: object) -> tuple[Any, ...]:
-    value = other[at] if key is None else {**row[at], key: other[at][key]}
+def _swapped(row: tuple[object, ...], other: tuple[object, ...], at: int, key: object) -> tuple[object, ...]:
+    mine, value = row[at], other[at]
+    if key is not None and isinstance(mine, dict) and isinstance(value, dict):
+        value = {**mine, key: value[key]}
     return (*row[:at], value, *row[at + 1 :])
 
 
-def _apart(one: Any, two: Any) -> bool:
+def _apart(one: object, two: object) -> bool:
     """Whether two right values differ by more than any tolerance."""
-    if type(one) in (tuple, list) and type(two) is type(one) and len(one) == len(two):
+    if is_row(one) and is_row(two) and type(two) is type(one) and len(one) == len(two):
         return any(map(_apart, one, two))
     if is_number(one) and is_number(two):
         return not math.isclose(one, two, rel_tol=0.02)

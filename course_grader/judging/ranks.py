@@ -6,7 +6,7 @@ decomposed into how often it contains each rank's numbers.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,7 +17,8 @@ from course_grader.judging.tensors import not_like, same
 from course_grader.records import Case, Outcome
 from course_lib.cluster.adversary import Adversary
 
-PerRank = tuple[tuple[Any, ...], ...]
+Wanted = TypeVar("Wanted")
+PerRank = tuple[tuple[object, ...], ...]
 
 # Adverse machines that the semantics allow. The plain run is one more: no buffer, early delivery.
 LATE, BUFFER, BUFFERS_LATE = Adversary(0, True), Adversary(1), Adversary(math.inf, True)
@@ -31,7 +32,7 @@ def secret(coin: torch.Generator, *shape: int, dtype: torch.dtype = torch.float3
     return torch.randint(-top, top, shape, generator=coin).to(dtype)
 
 
-def on_ranks(outcome: Outcome, wants: Sequence[object], right: Callable[[Any, Any], bool]) -> bool:
+def on_ranks(outcome: Outcome, wants: Sequence[Wanted], right: Callable[[Any, Wanted], bool]) -> bool:
     """Whether a run returned a list with one value per rank, and each is `right` for what its rank should return."""
     got = outcome.value
     return type(got) is list and len(got) == len(wants) and all(map(right, got, wants))
@@ -90,7 +91,7 @@ def over_ranks(
     results: Sequence[Any],
     wants: Sequence[Tensor],
     wrong: Callable[[int, Tensor], Fault | None] | None = None,
-    where: tuple[Any, ...] = (),
+    where: tuple[object, ...] = (),
 ) -> Fault | None:
     """The first rank whose tensor differs from the one in `wants`: its shape or dtype, its use in flight, or what
     `wrong` reports.

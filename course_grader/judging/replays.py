@@ -1,6 +1,6 @@
 """Answers that follow a script: whether what they gave is right, and where it first is not."""
 
-from typing import Any
+from collections.abc import Sequence
 
 
 def same(got: object, want: object) -> bool:
@@ -12,7 +12,7 @@ def same(got: object, want: object) -> bool:
     return type(got) is type(want) and got == want
 
 
-def first_apart(got: list[Any], want: list[Any]) -> int:
+def first_apart(got: Sequence[object], want: Sequence[object]) -> int:
     """The first index at which two lists differ; the length of the shorter one if the longer one begins with it."""
     pairs = zip(got, want, strict=False)
     return next((at for at, pair in enumerate(pairs) if not same(*pair)), min(len(got), len(want)))

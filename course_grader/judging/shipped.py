@@ -20,7 +20,11 @@ def imports_text(exercise: str) -> str:
     own."""
     if exercise in class_exercises.cards():
         return ""
-    chapter = exercises.card(exercise).chapter
+    return _imports_of(exercises.card(exercise).chapter)
+
+
+@cache
+def _imports_of(chapter: str) -> str:
     return str(getattr(importlib.import_module(f"{exercises.package_of(chapter)}.judges"), "IMPORTS", ""))
 
 
@@ -38,6 +42,7 @@ def _read(exercise: str, text: str, imports: str) -> Sequence[BankAnswer]:
     return tuple(read_bank(text, exercise, f"{exercise}: ANSWERS", imports=imports))
 
 
+@cache
 def judge_module(exercise: str) -> ModuleType:
     """The module of a judge of the course."""
     chapter = exercises.card(exercise).chapter

@@ -3,12 +3,11 @@
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.exercises.values import describe
+from course_grader.exercises.values import describe, is_row
 from course_grader.judging.mistakes import Fault, Wrong
 
 RELATIVE = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
@@ -45,24 +44,25 @@ def same(got: object, want: Tensor) -> bool:
     return isinstance(got, Tensor) and got.dtype == want.dtype and got.shape == want.shape and torch.equal(got, want)
 
 
-def same_data(got: Any, want: Any) -> bool:
+def same_data(got: object, want: object) -> bool:
     """Whether plain data are equal in every place, tensors bit by bit, and of the same types."""
     if isinstance(want, Tensor):
         return same(got, want)
     if type(got) is not type(want):
         return False
-    if type(want) is dict:
+    if type(got) is dict and type(want) is dict:
         return got.keys() == want.keys() and all(same_data(got[key], want[key]) for key in want)
-    if type(want) in (list, tuple):
+    if is_row(got) and is_row(want):
         return len(got) == len(want) and all(map(same_data, got, want))
     return bool(got == want)
 
 
-def same_tensors(one: Any, two: Any) -> bool:
+def same_tensors(one: object, two: object) -> bool:
     """Whether plain data hold the same tensors in the same order."""
     if isinstance(one, Tensor) or isinstance(two, Tensor):
-        alike = isinstance(one, Tensor) and isinstance(two, Tensor) and kind_text(one) == kind_text(two)
-        return alike and torch.allclose(one, two, rtol=0.0, atol=0.0, equal_nan=True)
+        if not (isinstance(one, Tensor) and isinstance(two, Tensor)) or kind_text(one) != kind_text(two):
+            return False
+        return torch.allclose(one, two, rtol=0.0, atol=0.0, equal_nan=True)
     if isinstance(one, Mapping) and isinstance(two, Mapping):
         one, two = list(one.values()), list(two.values())
     if isinstance(one, list | tuple) and isinstance(two, list | tuple):
@@ -97,9 +97,9 @@ def close(got: object, want: Tensor, rel: float | None = None, floor: float = 0.
     return math.isfinite(off) and off <= (RELATIVE[want.dtype] if rel is None else rel) * scale
 
 
-def all_close(got: Any, want: Sequence[Tensor | None], rel: float | None = None, floor: float = 0.0) -> bool:
+def all_close(got: object, want: Sequence[Tensor | None], rel: float | None = None, floor: float = 0.0) -> bool:
     """Whether these are the right tensors in order, and None where `want` has None."""
-    if type(got) not in (list, tuple) or len(got) != len(want):
+    if not is_row(got) or len(got) != len(want):
         return False
     pairs = zip(got, want, strict=True)
     return all(one is None if two is None else close(one, two, rel, floor) for one, two in pairs)
@@ -139,7 +139,7 @@ def kind_fault(where: str, got: object, want: Tensor, hint: str = "") -> Fault |
 
 
 def tensor_fault(
-    where: str, got: Any, want: Tensor, rel: float | None = None, floor: float = 0.0, otherwise: str = ""
+    where: str, got: object, want: Tensor, rel: float | None = None, floor: float = 0.0, otherwise: str = ""
 ) -> Fault | None:
     """What is wrong with one tensor, and how far off it is; a mistake's sentence can follow `where` and a colon."""
     if close(got, want, rel, floor):
@@ -147,6 +147,7 @@ def tensor_fault(
     lead = f"{where}: "
     if fault := kind_fault(where, got, want):
         return Wrong(*fault[:2], lead)
+    assert isinstance(got, Tensor)  # `kind_fault` refuses anything else
     if got.is_floating_point() and not torch.isfinite(got).all():
         return Wrong(
             "not-finite",

@@ -1,12 +1,10 @@
 """What a run moved: bytes, messages and rounds on the meter against what the task needs."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from course_grader.judging.mistakes import Fault
+from course_grader.records import Meter
 from course_lib.cluster import Topology
-
-Meter = Mapping[str, Any]
 
 
 def partners(meter: Meter, rank: int) -> list[int]:
@@ -76,6 +74,19 @@ def too_few_bytes(meter: Meter, sent: Sequence[float], received: Sequence[float]
                 f"of its data."
             )
     return None
+
+
+def bytes_fault(
+    meter: Meter, most: Sequence[float], needs: str, sent: Sequence[float], received: Sequence[float] | None = None
+) -> Fault | None:
+    """A rank that sent more than `most` bytes, or too few as `too_few_bytes` says; all are by rank.
+
+    `needs` says what the bytes are for: "the counts take". By default, a rank receives at least what it sends.
+    """
+    for rank, (out, enough) in enumerate(zip(meter["bytes_sent"], most, strict=True)):
+        if out > enough:
+            return "too-many-bytes", f"rank {rank} sends {out:,} bytes; {needs} {enough:,.0f}."
+    return too_few_bytes(meter, sent, sent if received is None else received)
 
 
 def too_many_rounds(meter: Meter, most: int, think: str) -> Fault | None:

@@ -1,7 +1,6 @@
 """Values in another unit than the one asked for: the factors that lead there, said once for all exercises."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from course_grader.exercises.values import is_number, near
 from course_grader.judging.mistakes import Fault
@@ -31,7 +30,7 @@ _SLIPS: Mapping[
 _CLOSE = 3e-4  # a year of 365 days is none of these
 
 
-def unit_slip(unit: str, values: Sequence[Any], wants: Sequence[Any]) -> Fault | None:
+def unit_slip(unit: str, values: Sequence[object], wants: Sequence[float | None]) -> Fault | None:
     """The slip that explains every value that is not right; None where none does."""
     pairs = [
         (got, want) for got, want in zip(values, wants, strict=True) if not (want is not None and near(got, want, 1e-9))
@@ -39,6 +38,6 @@ def unit_slip(unit: str, values: Sequence[Any], wants: Sequence[Any]) -> Fault |
     if not pairs or any(not is_number(got) or not want for got, want in pairs):
         return None
     for name, factor, message in (*_SLIPS.get(unit, ()), ("sign", -1.0, "the sign is wrong.")):
-        if all(near(got, want * factor, _CLOSE) for got, want in pairs):
+        if all(want and near(got, want * factor, _CLOSE) for got, want in pairs):
             return name, message
     return None

@@ -8,12 +8,14 @@ with `right.value(case)`. Whose numbers they are is set by `judging.contract` ar
 
 import ast
 import linecache
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from types import CodeType, SimpleNamespace
 from typing import Any, TypeVar
 
@@ -21,12 +23,10 @@ from course_grader import exercises
 from course_grader.bank.answer_bank import BankAnswer
 from course_grader.exercises.values import types_only
 from course_grader.judging.shipped import answers
-from course_grader.records import Case, Outcome
+from course_grader.records import Answer, Case, Outcome
 
 Found = TypeVar("Found")
-_judged: ContextVar[tuple[str, Mapping[str, Any]]] = ContextVar(
-    "judged"
-)  # the exercise, and the numbers of its variant
+_judged: ContextVar[tuple[str, exercises.Params]] = ContextVar("judged")  # the exercise, and the numbers of its variant
 
 
 @contextmanager
@@ -39,14 +39,14 @@ def judged_variant(exercise: str, params: Mapping[str, object]) -> Iterator[None
         _judged.reset(token)
 
 
-class Recent(OrderedDict[Any, Any]):
+class Recent(OrderedDict[object, Found]):
     """The values that were used last, at most so many."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self.most = most
 
-    def made(self, key: object, make: Callable[[], object]) -> Any:
+    def made(self, key: object, make: Callable[[], Found]) -> Found:
         """The kept value, or a new one."""
         if key not in self:
             self[key] = make()
@@ -58,13 +58,16 @@ class Recent(OrderedDict[Any, Any]):
 
 def once_a_case(find: Callable[[Case], Found]) -> Callable[[Case], Found]:
     """The same function of a case, which keeps what it found in the last cases, as all answers are compared with it."""
-    kept = Recent(64)
+    kept = Recent[tuple[Case, Found]](64)
     return lambda case: kept.made(id(case), lambda: (case, find(case)))[1]  # with the case, which keeps its id
 
 
-_defined, _runs, _texts, _compiled = Recent(64), Recent(64), Recent(64), Recent(256)
-_made = Recent(600)  # outcomes of shipped answers, each with its case, which keeps its id
+_defined, _compiled = Recent[tuple[Answer, ...]](64), Recent[tuple[CodeType, dict[str, str]]](256)
+_texts = Recent[tuple[Mapping[str, object], str]](64)
+_runs = Recent[tuple[Case, Outcome]](64)
+_made = Recent[tuple[Case, Outcome]](600)  # outcomes of shipped answers, each with its case, which keeps its id
 _BOUND = ("params", "notebook")  # what an answer imports to read the numbers of its variant
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # fields of a statement that hold statements
 
 
 def text_of(params: Mapping[str, object]) -> str:
@@ -74,7 +77,7 @@ def text_of(params: Mapping[str, object]) -> str:
     ]  # with the mapping, which keeps its id
 
 
-def functions(answer: BankAnswer, params: Mapping[str, object]) -> tuple[Any, ...]:
+def functions(answer: BankAnswer, params: Mapping[str, object]) -> tuple[Answer, ...]:
     """What an answer defines, in the order of its card, on the variant with these parameters: its source is run as a
     cell would be."""
     title = f"<answer {hash(answer.source) & 0xFFFFFF:x}>"
@@ -99,6 +102,13 @@ class _Imports(ast.NodeTransformer):
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
 
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """The statement with the statements in it; expressions hold no imports, and there are many of them."""
+        for name in _BLOCKS:
+            if block := getattr(node, name, None):
+                setattr(node, name, [self.visit(each) for each in block])
+        return node
+
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
         """The import without these names."""
         if node.module not in ("course_lib", "course_app.notebook"):
@@ -117,7 +127,7 @@ def run(answer: BankAnswer, params: Mapping[str, object], case: Case) -> Outcome
     )  # anew: one may keep results
 
 
-def case_key(answer: BankAnswer, params: Mapping[str, object], case: Case) -> tuple[Any, ...]:
+def case_key(answer: BankAnswer, params: Mapping[str, object], case: Case) -> tuple[object, ...]:
     """What the outcome of a shipped answer depends on; it is the same for every learner who is asked this case."""
     return answer.source, id(case), text_of(params), types_only.get()
 
@@ -130,13 +140,20 @@ def outcome_of(
     return _made.made(case_key(answer, params, case), lambda: (case, make() if make else run(answer, params, case)))[1]
 
 
+def _typed(value: object) -> str:
+    """A value as it can be typed, a round number in its short form: 8e+10."""
+    if type(value) is float and math.isclose(float(short := f"{value:g}"), value, rel_tol=1e-12):
+        return short
+    return repr(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Worked:
     """The worked answer of an exercise, on the variant that is being judged; on the public one outside of a judge."""
 
     exercise: str
 
-    def __getitem__(self, index: int) -> Callable[..., Any]:
+    def __getitem__(self, index: int) -> Answer:
         """Function number `index` of the answer."""
         return partial(self._call, index)
 
@@ -144,16 +161,24 @@ class Worked:
         """The only function of the answer."""
         return self._call(0, *given)
 
-    def _call(self, index: int, *given: object) -> Any:
+    def _call(self, index: int, *given: object) -> object:
         return self._functions(self.answer)[index](*given)
 
-    def _functions(self, answer: BankAnswer) -> tuple[Any, ...]:
+    def _functions(self, answer: BankAnswer) -> tuple[Answer, ...]:
         params = self.params
         return _defined.made((answer.source, text_of(params)), lambda: functions(answer, params))
 
-    def words(self, index: int) -> Callable[..., str]:
-        """A row's arguments in words, for a column of function number `index`: the call, as a learner can type it."""
-        return lambda *row: f"{exercises.card(self.exercise).answers[index]}({', '.join(map(repr, row))})"
+    def words(self, index: int, form: str = "") -> Callable[..., str]:
+        """A row's arguments in words, for a column of function number `index`: in those of `form`, which names them as
+        the worked answer does, else the call, as a learner can type it."""
+        if not form:
+            return lambda *row: f"{exercises.card(self.exercise).answers[index]}({', '.join(map(_typed, row))})"
+
+        def formed(*row: object) -> str:
+            names = signature(self._functions(self.answer)[index]).parameters
+            return form.format(**dict(zip(names, row, strict=False)))
+
+        return formed
 
     def wrong(self, name: str, *given: object, at: int = 0) -> Any:
         """What function number `at` of a shipped wrong answer makes of these arguments, for cases that must tell the
@@ -167,7 +192,7 @@ class Worked:
         return next(each for each in answers(self.exercise) if each.sort == "right")
 
     @property
-    def params(self) -> Mapping[str, Any]:
+    def params(self) -> exercises.Params:
         """The numbers of the variant."""
         exercise, params = _judged.get(("", {}))
         return params if exercise == self.exercise else exercises.card(self.exercise).params

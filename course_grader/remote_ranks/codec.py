@@ -6,6 +6,7 @@ may carry behavior. This module encodes, `decoder` decodes. Loading them does no
 
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from course_grader.remote_ranks.decoder import BIG_INT, F64, I64, OF_A_TENSOR, U32, BadFrame, Limits, decode
@@ -15,6 +16,7 @@ _SMALLS = [b"B" + bytes((n,)) for n in range(256)]
 _WORDS = [b"W" + bytes((n,)) for n in range(256)]
 _SCALARS = frozenset((int, float, str, bool, type(None)))
 _LARGE = 2**16  # bytes of a tensor above which copying costs more than a view
+Put = Callable[[bytes | memoryview], None]
 
 
 def encode(value: object) -> bytes:
@@ -29,7 +31,7 @@ def pieces(value: object) -> list[bytes | memoryview]:
     return parts
 
 
-def _write(value: Any, put: Any, path: str, depth: int) -> None:
+def _write(value: Any, put: Put, path: str, depth: int) -> None:
     kind = type(value)
     if kind is int:
         _write_int(value, put, path)
@@ -70,7 +72,7 @@ def _nest(depth: int, path: str) -> None:
         raise NotPlainData(f"{path:.80} … nests deeper than 200 levels, or holds itself.")
 
 
-def _write_int(value: int, put: Any, path: str) -> None:
+def _write_int(value: int, put: Put, path: str) -> None:
     if 0 <= value < 256:
         put(_SMALLS[value])
         return
@@ -83,7 +85,7 @@ def _write_int(value: int, put: Any, path: str) -> None:
     put(b"J" + U32.pack(size) + value.to_bytes(size, "little", signed=True))
 
 
-def _write_tensor(value: Any, put: Any, path: str) -> None:
+def _write_tensor(value: Any, put: Put, path: str) -> None:
     torch = sys.modules.get("torch")
     if torch is None or type(value) is not torch.Tensor:
         raise NotPlainData(
@@ -96,7 +98,7 @@ def _write_tensor(value: Any, put: Any, path: str) -> None:
     put(numbers.data.cast("B") if numbers.nbytes > _LARGE else numbers.tobytes())
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> object:
     """The value with almost plain parts converted: numpy numbers and arrays, parameters, named tuples, subclasses of
     numbers."""
     kind = type(value)

@@ -7,9 +7,12 @@ memory with the bytes.
 import math
 import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_grader.remote_ranks.tensor_bytes import DTYPES, dtype_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 U32, I64, F64 = struct.Struct("<I"), struct.Struct("<q"), struct.Struct("<d")
 BIG_INT = 4096  # bytes of the largest integer that crosses
@@ -34,7 +37,7 @@ class Limits:
     depth: int = 64
 
 
-def decode(data: bytes | bytearray | memoryview, limits: Limits = Limits()) -> Any:  # noqa: B008 - frozen
+def decode(data: bytes | bytearray | memoryview, limits: Limits = Limits()) -> object:  # noqa: B008 - frozen
     """The value that `encode` encoded; `BadFrame` for any other bytes."""
     if len(data) > limits.nbytes:
         raise BadFrame(f"{len(data)} bytes came, and {limits.nbytes} are allowed.")
@@ -61,7 +64,7 @@ class _Reader:
         self.at = start + count
         return self.data[start : self.at]
 
-    def value(self, depth: int) -> Any:
+    def value(self, depth: int) -> object:
         self.left -= 1
         if self.left < 0:
             raise BadFrame("There are more values than allowed.")
@@ -126,8 +129,8 @@ class _Reader:
             raise BadFrame(f"There are more than {BIG_INTS} integers of more than 64 bits.")
         return int.from_bytes(self.take(size), "little", signed=True)
 
-    def _dict(self, depth: int) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+    def _dict(self, depth: int) -> dict[object, object]:
+        found: dict[object, object] = {}
         hashes: dict[int, int] = {}
         for _ in range(self._count(2)):
             key = self.value(depth + 1)
@@ -143,7 +146,7 @@ class _Reader:
             found[key] = self.value(depth + 1)
         return found
 
-    def _tensor(self) -> Any:
+    def _tensor(self) -> "Tensor":
         self.left -= OF_A_TENSOR - 1
         if self.left < 0:
             raise BadFrame("There are more tensors than allowed.")

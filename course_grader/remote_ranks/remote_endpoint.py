@@ -8,8 +8,8 @@ before the rank uses any tensor (`catch_up`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -19,15 +19,19 @@ from course_lib.cluster.endpoint import here
 from course_lib.cluster.observed import ObservedEndpoint, ObservedHost, overlap
 from course_lib.cluster.process_tuning import PIN_AFTER, pin
 from course_lib.cluster.protocol import Reply, Request
+from course_lib.cluster.thread_host import Link
 from course_lib.model.accounting import unseen
 
+Options = Mapping[str, object]
 AHEAD = 64  # requests that a rank may be ahead of the kernel
 
 
 class _Watch(TorchFunctionMode):
     """Notifies the endpoint of this thread's rank before torch uses a tensor."""
 
-    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Callable[..., object], types: object, args: Sequence[object] = (), kwargs: Options | None = None
+    ) -> object:
         here.endpoint.catch_up()
         return func(*args, **(kwargs or {}))
 
@@ -47,7 +51,7 @@ class RemoteEndpoint(ObservedEndpoint):
         self._outbox: dict[int, list[torch.Tensor]] = {}  # by call: the tensor in flight, and the copy that was shipped
         self._inbox: dict[int, Sequence[torch.Tensor]] = {}  # by call: the tensors to fill
 
-    def call(self, request: Request) -> Any:
+    def call(self, request: Request) -> object:
         """Pass a request to the kernel; write arrived data, then return the value of the reply."""
         if self.work or self.account is not None:
             request.work = self.spent()
@@ -91,7 +95,7 @@ class RemoteEndpoint(ObservedEndpoint):
             self._ahead = 0
             self._take(self.ask(Request(self.rank, "flush")).writes)
 
-    def finish(self, result: object) -> Any:
+    def finish(self, result: object) -> object:
         """The rank's result as plain data."""
         result = codec.plain(result)
         codec.encode(result)
@@ -157,13 +161,20 @@ class RemoteEndpoint(ObservedEndpoint):
                 self._inbox[call] = buffers[1:]
 
 
+class SlowLink(Link, Protocol):
+    """A link whose answers take long."""
+
+    def defer(self, request: Request) -> None:
+        """Send a request whose answer is known together with the rank's next one."""
+
+
 class RemoteHost(ObservedHost):
     """Runs ranks whose kernel is behind a socket. `meeting` is the judge's core, to which the threads of a long run
     move."""
 
-    def __init__(self, *arguments: Any, meeting: int | None, **options: Any) -> None:
-        self.meeting, self._asked = meeting, 0
-        super().__init__(*arguments, **options)
+    link: SlowLink
+    meeting: int | None = None
+    _asked = 0
 
     def endpoint(self, rank: int) -> RemoteEndpoint:
         """A new endpoint for the rank."""

@@ -21,7 +21,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from course_grader.remote_ranks import codec
 from course_grader.remote_ranks.remote_worker import END
@@ -84,12 +83,12 @@ def judge_ranks(
 
 class _Judge:
     def __init__(
-        self, kernel: Kernel, socks: list[socket.socket], caps: Caps, arguments: list[tuple[Any, ...]]
+        self, kernel: Kernel, socks: list[socket.socket], caps: Caps, arguments: list[tuple[object, ...]]
     ) -> None:
         self.kernel, self.socks, self.caps, self.arguments = kernel, socks, caps, arguments
         self.wires = {id(sock): Wire(sock) for sock in socks}
-        self.queues: list[deque[Any]] = [deque() for _ in socks]  # requests that came with an earlier one
-        self.held: list[list[tuple[int, Any]]] = [[] for _ in socks]  # what came for a rank that has not asked yet
+        self.queues: list[deque[object]] = [deque() for _ in socks]  # requests that came with an earlier one
+        self.held: list[list[tuple[int, object]]] = [[] for _ in socks]  # what came for a rank that has not asked yet
         self.requests = self.bytes = 0
         self.core = this_core()  # where judge and worker meet, if ranks are processes or the run is long
         self.cores: set[int] | None = None  # those that this thread might use before it was kept on one
@@ -97,7 +96,7 @@ class _Judge:
         self.deadline = time.monotonic() + caps.seconds
         self.reads = RequestReader(kernel)
 
-    def run(self, hello: dict[str, Any]) -> BaseException | None:
+    def run(self, hello: dict[str, object]) -> BaseException | None:
         """Run to the end; return the error, or None."""
         ranks = self.kernel.ranks
         try:
@@ -147,7 +146,7 @@ class _Judge:
                 raise Unfinished(f"The ranks made more than {self.caps.requests} calls; that is more than a run may.")
             self.kernel.submit(request)
 
-    def _ask(self, rank: int, reply: tuple[object, ...]) -> Any:
+    def _ask(self, rank: int, reply: tuple[object, ...]) -> object:
         sock = self.socks[rank]
         self.exchanges += 1
         if self.exchanges == PIN_AFTER:

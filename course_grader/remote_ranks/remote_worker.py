@@ -4,7 +4,8 @@ judge's kernel."""
 import contextlib
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any
+
+import torch
 
 from course_grader.remote_ranks.remote_endpoint import RemoteHost
 from course_grader.remote_ranks.wire import Gone, hear, send
@@ -13,7 +14,7 @@ from course_lib.cluster.isolate import Blueprint
 from course_lib.cluster.process_tuning import on_core
 from course_lib.cluster.program import Body
 from course_lib.cluster.protocol import End, Reply, Request
-from course_lib.cluster.source_lines import line_text
+from course_lib.cluster.source_lines import Line, line_text
 
 END = -1  # the judge names this rank when the run is over
 
@@ -24,8 +25,8 @@ class SocketLink:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.host: RemoteHost  # what each rank's endpoint counted and how it used tensors in flight
-        self._lines: dict[Any, str] = {}
-        self._deferred: dict[int, list[tuple[Any, ...]]] = {}
+        self._lines: dict[Line, str] = {}
+        self._deferred: dict[int, list[tuple[object, ...]]] = {}
 
     def step(self, request: Request | None) -> tuple[int, Reply] | End:
         """Pass a request to the judge; return the rank that runs next, or that the run has ended."""
@@ -41,7 +42,7 @@ class SocketLink:
         """Send a request whose reply is known together with the rank's next one."""
         self._deferred.setdefault(request.rank, []).append(self._frame(request))
 
-    def _frame(self, request: Request) -> tuple[Any, ...]:
+    def _frame(self, request: Request) -> tuple[object, ...]:
         op, more = request.op, request.more
         if op == "raised":
             error: RankError = request.data
@@ -52,7 +53,7 @@ class SocketLink:
             return request.rank, op, request.work, (), (request.data, end.ledger, hazards)
         line = self._line(request.line)
         if op in ("wait", "test"):
-            body: Any = (request.handle, line)
+            body: tuple[object, ...] = (request.handle, line)
         elif op == "batch":
             body = tuple((half.op, *self._half(half)) for half in more)
         elif op == "collective":
@@ -74,12 +75,12 @@ class SocketLink:
             return request.rank, op, None, *body  # most requests: no computing and no renewals
         return request.rank, op, request.work, request.reads, body
 
-    def _half(self, request: Request) -> tuple[Any, ...]:
+    def _half(self, request: Request) -> tuple[object, ...]:
         if request.data is not None:
             return request.peer, request.tag, request.group, self._line(request.line), request.data
         return (request.peer, request.tag, request.group, self._line(request.line), request.dtype, request.shape)
 
-    def _line(self, line: Any) -> str:
+    def _line(self, line: Line) -> str:
         text = self._lines.get(line)
         if text is None:
             text = self._lines[line] = line_text(line)[:200]
@@ -110,9 +111,9 @@ def serve_ranks(sock: socket.socket, fn: Callable[..., object]) -> str:
         capture=hello["capture"],
         speed=hello["speed"],
         account=hello["account"],
-        meeting=hello["core"],
         debug=mine[0] if alone else None,
     )
+    host.meeting = hello["core"]
     with contextlib.suppress(Gone), on_core(hello["core"] if alone else None):
         host.run()
     return host.output
@@ -128,10 +129,10 @@ def _decline(sock: socket.socket, error: ValueError) -> str:
     return ""
 
 
-def _bodies(copies: Blueprint, ranks: Sequence[int]) -> dict[int, Callable[..., Any]]:
+def _bodies(copies: Blueprint[Callable[..., object]], ranks: Sequence[int]) -> dict[int, Callable[..., object]]:
     return {rank: _body(copies) for rank in ranks}
 
 
-def _body(copies: Blueprint) -> Body:
-    memory: dict[int, Any] = {}
+def _body(copies: Blueprint[Callable[..., object]]) -> Body:
+    memory: dict[int, torch.UntypedStorage] = {}
     return Body(copies.copy(memory), (), list(memory.values()))

@@ -51,14 +51,14 @@ class RequestReader:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.ledgers: dict[int, dict[str, Any]] = {}  # the worker's own claims
+        self.ledgers: dict[int, dict[str, object]] = {}  # the worker's own claims
         self.hazards: dict[int, list[Hazard]] = {}  # these too
         self._lines: dict[str, str] = {}
 
     def request(self, frame: Any, rank: int) -> Request:
         """The request in a frame that rank `rank` was asked for."""
         need(type(frame) is tuple and len(frame) > 3, "a frame has its parts")
-        said: tuple[Any, ...] = frame
+        said = frame
         if frame[2] is None:
             said = frame[0], frame[1], (), (), frame[3:]
         else:
@@ -107,7 +107,7 @@ class RequestReader:
         error.args = (clean(text, 2000),)
         return error
 
-    def _ledger(self, ledger: Any) -> dict[str, Any]:
+    def _ledger(self, ledger: Any) -> dict[str, object]:
         need(type(ledger) is dict and set(ledger) == _LEDGER, "a ledger has its entries")
         for value in ledger.values():
             entries = list(value.values()) if type(value) is dict else [value]
@@ -173,7 +173,7 @@ class RequestReader:
         need(math.prod(shape) < 2**40, "a shape has a sensible size")
         return dtype, shape
 
-    def _renewals(self, rank: int, reads: Any) -> tuple[tuple[int, Any], ...]:
+    def _renewals(self, rank: int, reads: Any) -> tuple[tuple[int, torch.Tensor], ...]:
         need(type(reads) is tuple, "renewals are a tuple")
         for item in reads:
             need(type(item) is tuple and len(item) == 2 and type(item[0]) is int, "a renewal names a call")

@@ -2,7 +2,11 @@
 torch."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
 
 DTYPES = [
     "float32",
@@ -29,7 +33,7 @@ class NotPlainData(TypeError):
     """A value that cannot cross, and its position in the whole."""
 
 
-def tensor_bytes(value: Any, path: str) -> tuple[int, Any]:
+def tensor_bytes(value: "torch.Tensor", path: str) -> "tuple[int, np.ndarray]":
     """A tensor's dtype as an index in `DTYPES`, and its numbers as a contiguous numpy array; `NotPlainData` if it
     cannot cross."""
     code = _CODES.get(value.dtype)
@@ -48,15 +52,15 @@ def tensor_bytes(value: Any, path: str) -> tuple[int, Any]:
     return code, flat.view(torch.uint8).numpy()
 
 
-def dtype_of(code: int) -> Any:
+def dtype_of(code: int) -> "torch.dtype":
     """The torch dtype at an index in `DTYPES`."""
     if not _TORCH:
         _learn_dtypes()
     return _TORCH[code]
 
 
-_CODES: dict[Any, int] = {}  # torch dtype -> its place in DTYPES; filled when torch is there
-_TORCH: list[Any] = []
+_CODES: "dict[torch.dtype, int]" = {}  # torch dtype -> its place in DTYPES; filled when torch is there
+_TORCH: "list[torch.dtype]" = []
 _NUMPY = frozenset(
     DTYPES.index(name) for name in ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 )

@@ -7,15 +7,19 @@ checked. Messages from a worker to the judge use only `codec`. Loading this modu
 import io
 import pickle
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from course_grader.remote_ranks import codec
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class _Pickler(pickle.Pickler):
     """Plain values and tensors; a value that occurs twice is written twice, so that the result shares nothing."""
 
-    def reducer_override(self, value: object) -> Any:
+    def reducer_override(self, value: Any) -> tuple[Callable[..., object], tuple[object, ...]]:
         if value is _tensor:
             return NotImplemented
         torch = sys.modules.get("torch")
@@ -43,7 +47,7 @@ def unpack(data: bytes | bytearray | memoryview) -> Any:
     return pickle.loads(data)
 
 
-def _parts(tensor: Any) -> tuple[int, tuple[int, ...], tuple[int, ...], Any]:
+def _parts(tensor: "Tensor") -> tuple[int, tuple[int, ...], tuple[int, ...], pickle.PickleBuffer]:
     """A tensor's dtype as an index in `codec.DTYPES`, its shape, the order of its dimensions in memory, and its bytes.
 
     The order is empty for a contiguous tensor. Gaps between its elements do not cross: they may hold what is not the
@@ -54,10 +58,10 @@ def _parts(tensor: Any) -> tuple[int, tuple[int, ...], tuple[int, ...], Any]:
         strides = tensor.stride()
         order = tuple(sorted(range(tensor.dim()), key=lambda dim: -strides[dim]))
     code, numbers = codec.tensor_bytes(tensor.permute(order) if order else tensor, "the value")
-    return code, tuple(tensor.shape), order, pickle.PickleBuffer(numbers)
+    return code, tuple(tensor.shape), order, pickle.PickleBuffer(numbers.data)
 
 
-def _tensor(code: int, shape: tuple[int, ...], order: tuple[int, ...], raw: bytearray) -> Any:
+def _tensor(code: int, shape: tuple[int, ...], order: tuple[int, ...], raw: bytearray) -> "Tensor":
     """A tensor from the result of `_parts`, with its dimensions in the same order in memory."""
     import torch
 

@@ -120,7 +120,7 @@ class Wire:
         self.sock = sock
         self._room = memoryview(bytearray(ROOM))
 
-    def receive(self, most: int, deadline: float) -> tuple[Any, int]:
+    def receive(self, most: int, deadline: float) -> tuple[object, int]:
         """A frame's value, and its size in bytes. Nothing is allocated for a length above `most`."""
         got = _some(self.sock, self._room, deadline)
         while got < 4:

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import combinations
-from typing import Any
 
 from course_grader.blank_notebook import blank, stubbed
 from course_grader.committed_form import CHECK_SUFFIX
@@ -17,6 +16,7 @@ from course_grader.judge.decision import LOST
 from course_grader.notebooks import Cell, Notebook, grade_meta, is_answer, is_check
 from course_grader.openings import written_out
 from course_grader.records import Report
+from course_grader.service.results import Anomaly, Fingerprint, Result
 from course_grader.submission import READ, Submission, places
 from course_lib.folders import PACKAGES
 
@@ -43,8 +43,6 @@ _REACHES = {
     "judges",
     "ptrace",
 }
-
-Anomaly = dict[str, str]
 
 
 def anomalies_of(
@@ -228,7 +226,7 @@ def _nodes(source: str) -> Iterator[ast.AST]:
 # ------------------------------------------------------------------------------------------------ answers alike
 
 
-def answers_of(submission: Submission) -> dict[str, dict[str, Any]]:
+def answers_of(submission: Submission) -> dict[str, Fingerprint]:
     """Exercise -> fingerprint of its answer: a hash of its structure (without names, comments and layout) and its
     size."""
     sources: dict[str, list[str]] = defaultdict(list)
@@ -238,7 +236,7 @@ def answers_of(submission: Submission) -> dict[str, dict[str, Any]]:
     return {name: fingerprint("\n".join(parts)) for name, parts in sources.items()}
 
 
-def fingerprint(source: str) -> dict[str, Any]:
+def fingerprint(source: str) -> Fingerprint:
     """Hash and size of an answer's syntax tree, in which every name is replaced by the order of its first
     appearance."""
     try:
@@ -271,9 +269,7 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
 
 
-def alike(
-    reports: Mapping[str, Mapping[str, Any]], common: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
-) -> list[Anomaly]:
+def alike(reports: Mapping[str, Result], common: Mapping[str, Sequence[Fingerprint]] | None = None) -> list[Anomaly]:
     """Pairs of students with the same long answers, a line each; `common` answers do not count."""
     known = {(name, print_["shape"]) for name, prints in (common or {}).items() for print_ in prints}
     same: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -299,7 +295,7 @@ def alike(
     ]
 
 
-def answers_in(source: Notebook) -> dict[str, list[dict[str, Any]]]:
+def answers_in(source: Notebook) -> dict[str, list[Fingerprint]]:
     """The fingerprints of what everybody has: a source's own answers, and the stubs that it releases."""
     stubs = _stubs(source)
     return {

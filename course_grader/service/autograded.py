@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
 
 from course_grader.blank_notebook import blank, rubric
 from course_grader.clean_text import clean
@@ -121,7 +120,7 @@ def _ours(released: Cell, reports: Mapping[str, Report]) -> Cell:
     return _finished(cell, released.get("attachments"), outputs_of(report) if report is not None else [])
 
 
-def _finished(cell: Cell, attachments: object, outputs: list[dict[str, Any]]) -> Cell:
+def _finished(cell: Cell, attachments: object, outputs: list[dict[str, object]]) -> Cell:
     if cell["cell_type"] == "code":
         return {**cell, "execution_count": None, "outputs": outputs}
     if kept := _pictures(attachments):
@@ -146,7 +145,7 @@ def _pictures(attachments: object) -> dict[str, dict[str, str]]:
     return kept
 
 
-def outputs_of(report: Report) -> list[dict[str, Any]]:
+def outputs_of(report: Report) -> list[dict[str, object]]:
     """A check cell's outputs: findings as text and as plain markup, and the points as nbgrader reads them."""
     lines = words_of(report)
     markup = "".join(f"<li>{escape(line)}</li>" for line in lines[1:])

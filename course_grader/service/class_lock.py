@@ -7,11 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, TypeVar
 
+from course_grader.classroom.folder import ClassFolder
 from course_grader.service.events import Event, Say
 from course_lib.messages import Trouble
 
+if TYPE_CHECKING:
+    from course_grader.service.gradebook_writer import Writer
+
+Made = TypeVar("Made")
 LOCK = ".grading.lock"
 PATIENCE = 300.0  # s that a gradebook may be locked by another program before we give up
 TRY_AGAIN = 1.0  # s between two tries at a locked gradebook
@@ -23,7 +29,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.asked = False
-        self.before: dict[int, Any] = {}
+        self.before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def __enter__(self) -> "Interrupts":
         if threading.current_thread() is threading.main_thread():
@@ -42,13 +48,13 @@ class Interrupts:
 
 
 @contextlib.contextmanager
-def held(folder: Any, say: Say) -> Iterator[tuple[Any, Interrupts]]:
+def held(folder: ClassFolder, say: Say) -> Iterator["tuple[Writer, Interrupts]"]:
     """The class, locked for this run: its gradebook's writer, and whether a stop was requested."""
     with _only_one(folder.root / LOCK), patiently(lambda: _writer(folder), say) as writer, Interrupts() as interrupts:
         yield writer, interrupts
 
 
-def patiently(work: Callable[[], object], say: Say) -> Any:
+def patiently(work: Callable[[], Made], say: Say) -> Made:
     """The result of `work`, retried while another program locks the gradebook; Trouble if that lasts."""
     from course_grader.service.gradebook_errors import Locked
 
@@ -69,7 +75,7 @@ def patiently(work: Callable[[], object], say: Say) -> Any:
             time.sleep(TRY_AGAIN)
 
 
-def _writer(folder: Any) -> Any:
+def _writer(folder: ClassFolder) -> "Writer":
     from course_grader.classroom.config import load
     from course_grader.service.gradebook_writer import Writer
 

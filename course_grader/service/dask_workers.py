@@ -10,11 +10,15 @@ import threading
 import time
 from collections.abc import Mapping
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_grader.judge.exercise import CONTRACT_VERSION
 from course_grader.service.pool import Done
+from course_grader.service.results import Task
 from course_lib.messages import Trouble
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 CONNECT_SECONDS = 20.0
 PATIENCE = 60.0  # s without any worker before the cluster counts as gone
@@ -54,8 +58,8 @@ class Crew:
             self.client.close(timeout=1)
             raise
         self.size = min(size or len(workers), len(workers))
-        self._running: dict[str, tuple[dict[str, Any], Any]] = {}  # key of a task -> the task and its future
-        self._ended: SimpleQueue[tuple[str, Any]] = SimpleQueue()
+        self._running: dict[str, tuple[Task, Future]] = {}  # key of a task -> the task and its future
+        self._ended: SimpleQueue[tuple[str, Future]] = SimpleQueue()
         self._seen = time.monotonic()
 
     def _workers(self) -> Mapping[str, int]:
@@ -94,7 +98,7 @@ class Crew:
         """How many tasks can be started now."""
         return self.size - len(self._running)
 
-    def start(self, task: dict[str, Any]) -> None:
+    def start(self, task: Task) -> None:
         """Submit a task to the cluster, which moves it to another worker if the first one dies."""
         key = task["key"]
         future = self.client.submit(run_json, json.dumps(task), pure=False)
@@ -117,7 +121,7 @@ class Crew:
                 break
         return done
 
-    def _taken(self, key: str, future: Any) -> list[Done]:
+    def _taken(self, key: str, future: "Future") -> list[Done]:
         """A future's result; nothing if the connection broke and came back, in which case the task is submitted
         again."""
         task, _ = self._running.pop(key, (None, None))
@@ -166,7 +170,7 @@ class Crew:
         return done
 
 
-def _connected(url: str) -> Any:
+def _connected(url: str) -> "Client":
     """A client of the scheduler at `url`; Trouble if Dask is missing or nothing answers."""
     try:
         from distributed import Client

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,6 @@ class Summary:
             return 130
         return int(bool(self.not_graded or self.problem))
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """Plain JSON data."""
         return {**asdict(self), "exit_code": self.exit_code}

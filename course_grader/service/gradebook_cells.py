@@ -4,10 +4,11 @@ cells.
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from nbformat import NotebookNode
 from nbgrader import utils
+
+from course_grader.judge.report import ReportData
 
 STATES = {
     "not answered": "No response.",
@@ -19,7 +20,7 @@ STATES = {
 }
 
 
-def comment_of(report: Mapping[str, Any]) -> str | None:
+def comment_of(report: ReportData) -> str | None:
     """The gradebook's comment on an answer without full points: its state and the first reason."""
     if report["passed"]:
         return None

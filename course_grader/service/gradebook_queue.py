@@ -5,12 +5,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING
 
+from course_grader.classroom.folder import ClassFolder
 from course_grader.service.class_lock import PATIENCE, TRY_AGAIN, WAITING
 from course_grader.service.gradebook_errors import Full, Locked
 from course_grader.service.report_cache import autograded_path
+from course_grader.service.results import Result
 from course_lib.messages import count_text
+
+if TYPE_CHECKING:
+    from course_grader.service.gradebook_writer import Writer
 
 NO_ROOM = "free some room, then the same command again: what is graded stays graded, and nothing is judged twice"
 
@@ -29,20 +34,20 @@ class GradebookQueue:
 
     def __init__(
         self,
-        folder: Any,
-        writer: Any,
+        folder: ClassFolder,
+        writer: "Writer",
         say: Callable[[str], None],
-        written: Callable[[dict[str, Any], Sequence[str]], None],
+        written: Callable[[Result, Sequence[str]], None],
     ) -> None:
         self.folder, self.writer, self.say, self.written = folder, writer, say, written
-        self.reports: deque[dict[str, Any]] = deque()
+        self.reports: deque[Result] = deque()
         self.locked_since: float | None = None
         self.next_try = 0.0
 
     def __len__(self) -> int:
         return len(self.reports)
 
-    def append(self, report: dict[str, Any]) -> None:
+    def append(self, report: Result) -> None:
         """Add a report."""
         self.reports.append(report)
 
@@ -78,7 +83,7 @@ class GradebookQueue:
                 "end that program, then the same command again: nothing is judged twice",
             ) from error
 
-    def _write(self, report: dict[str, Any]) -> Sequence[str]:
+    def _write(self, report: Result) -> Sequence[str]:
         """Write one report; returns the cells whose score was set by hand."""
         student, chapter = report["student"], report["chapter"]
         record = next((each for each in self.folder.roster.students() if each.id == student), None)

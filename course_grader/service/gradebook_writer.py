@@ -9,10 +9,18 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from nbformat import NotebookNode
-from nbgrader.api import BaseCell, Comment, Grade, Gradebook, MissingEntry, SourceCell, SubmittedNotebook
+from nbgrader.api import (
+    BaseCell,
+    Comment,
+    Grade,
+    Gradebook,
+    MissingEntry,
+    SourceCell,
+    SubmittedAssignment,
+    SubmittedNotebook,
+)
 from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy import Column, DateTime, Integer, MetaData, String, Table, func, inspect, select, text
 from traitlets.config import Config
@@ -20,6 +28,7 @@ from traitlets.config import Config
 from course_grader.committed_form import CHECK_SUFFIX
 from course_grader.service.gradebook_cells import comment_of, graded_cells
 from course_grader.service.gradebook_errors import in_words
+from course_grader.service.results import Result
 from course_lib.messages import Trouble
 
 BUSY_MS = 300  # that one try waits for a locked gradebook
@@ -101,9 +110,7 @@ class Writer:
             self.book.db.commit()
         return found
 
-    def _submissions(self) -> list[Any]:
-        from nbgrader.api import SubmittedAssignment
-
+    def _submissions(self) -> list[SubmittedAssignment]:
         return self.book.db.query(SubmittedAssignment).all()
 
     def journal(self) -> list[tuple[str, str, str]]:
@@ -129,7 +136,7 @@ class Writer:
 
     def write(
         self,
-        report: Mapping[str, object],
+        report: Result,
         shown: Mapping[str, object] | None,
         *,
         student: Mapping[str, object] | None = None,
@@ -159,7 +166,10 @@ class Writer:
                 penalty = self._penalty(submission, notebook)
                 session.execute(
                     GRADED.insert().values(
-                        at=utc(datetime.now(UTC)), **{name: report[name] for name in ("student", "assignment", "key")}
+                        at=utc(datetime.now(UTC)),
+                        student=report["student"],
+                        assignment=report["assignment"],
+                        key=report["key"],
                     )
                 )
                 score = float(notebook.score or 0.0)
@@ -169,7 +179,7 @@ class Writer:
             session.rollback()
             raise
 
-    def _submission(self, report: Mapping[str, object], student: Mapping[str, object]) -> Any:
+    def _submission(self, report: Result, student: Mapping[str, object]) -> SubmittedAssignment:
         """The student's submission, created by nbgrader if it does not exist."""
         try:
             self.book.find_assignment(report["assignment"])
@@ -189,7 +199,7 @@ class Writer:
                 return self.book.add_submission(report["assignment"], report["student"])
 
     def _scores(
-        self, notebook: SubmittedNotebook, report: Mapping[str, Any], shown: Mapping[str, Any] | None
+        self, notebook: SubmittedNotebook, report: Result, shown: Mapping[str, object] | None
     ) -> tuple[str, ...]:
         """Write each graded cell's score; returns the cells whose score was set by hand."""
         points = {each["id"] + CHECK_SUFFIX: each for each in report["reports"]}
@@ -234,9 +244,7 @@ class Writer:
             return None
         return 0.0 if cell.source.strip() == (source.source or "").strip() else None
 
-    def _comments(
-        self, notebook: SubmittedNotebook, report: Mapping[str, Any], shown: Mapping[str, Any] | None
-    ) -> None:
+    def _comments(self, notebook: SubmittedNotebook, report: Result, shown: Mapping[str, object] | None) -> None:
         """Write at each answer its state and the reason."""
         reports = {each["id"]: each for each in report["reports"]}
         cells = graded_cells(shown)
@@ -248,7 +256,9 @@ class Writer:
                     "No response." if self._unanswered(notebook, cell.name, cells.get(cell.name)) == 0.0 else None
                 )
 
-    def _with_cells(self, notebook: SubmittedNotebook, kind: Any) -> list[Any]:
+    def _with_cells(
+        self, notebook: SubmittedNotebook, kind: type[Comment | Grade]
+    ) -> list[tuple[Comment | Grade, BaseCell]]:
         return (
             self.book.db.query(kind, BaseCell)
             .join(BaseCell, BaseCell.id == kind.cell_id)
@@ -256,7 +266,7 @@ class Writer:
             .all()
         )
 
-    def _penalty(self, submission: object, notebook: SubmittedNotebook) -> float:
+    def _penalty(self, submission: SubmittedAssignment, notebook: SubmittedNotebook) -> float:
         """The late penalty, from nbgrader's own plugin."""
         session = self.book.db
         notebook.late_submission_penalty = None
@@ -265,7 +275,7 @@ class Writer:
         notebook.late_submission_penalty = self._cost(submission, notebook)
         return float(notebook.late_submission_penalty or 0.0)
 
-    def _cost(self, submission: Any, notebook: SubmittedNotebook) -> float | None:
+    def _cost(self, submission: SubmittedAssignment, notebook: SubmittedNotebook) -> float | None:
         late = submission.total_seconds_late
         said = (
             self.late.plugin_inst.late_submission_penalty(submission.student_id, notebook.score, late)
@@ -274,7 +284,7 @@ class Writer:
         )
         return None if said is None else min(max(0.0, said), notebook.score)
 
-    def _costs_otherwise(self, submission: Any) -> bool:
+    def _costs_otherwise(self, submission: SubmittedAssignment) -> bool:
         return any(
             abs((self._cost(submission, each) or 0.0) - (each.late_submission_penalty or 0.0)) > 1e-9
             for each in submission.notebooks

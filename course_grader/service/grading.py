@@ -10,10 +10,12 @@ import errno
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
+from course_grader.classroom.folder import ClassFolder
 from course_grader.judge.decision import LOST
 from course_grader.notebooks import read
+from course_grader.sandbox.policy import Wall
 from course_grader.service.anomalies import alike, answers_in
 from course_grader.service.class_lock import Interrupts, held, patiently
 from course_grader.service.events import Event, Line, Say, Summary
@@ -21,14 +23,18 @@ from course_grader.service.gradebook_queue import NO_ROOM, CannotGoOn, Gradebook
 from course_grader.service.pool import Crew, Done
 from course_grader.service.preparation import hands, require_judged, sweep, wall_of
 from course_grader.service.report_cache import all_latest, autograded_path, keep, latest
+from course_grader.service.results import Anomaly, Result, Task
 from course_grader.service.task import lost, make_task
+
+if TYPE_CHECKING:
+    from course_grader.service.gradebook_writer import Known, Writer
 
 IN_A_ROW = 5  # consecutive failures after which the machine is to blame
 GRACE = 5.0  # s for running tasks after Ctrl-C
 
 
 def grade_class(
-    folder: Any,
+    folder: ClassFolder,
     *,
     students: Sequence[str] | None = None,
     chapters: Sequence[str] | None = None,
@@ -73,7 +79,9 @@ def grade_class(
 class Run:
     """One run over a class's submissions."""
 
-    def __init__(self, folder: Any, writer: Any, wall: Any, again: bool, say: Say, interrupts: Interrupts) -> None:
+    def __init__(
+        self, folder: ClassFolder, writer: "Writer", wall: Wall | None, again: bool, say: Say, interrupts: Interrupts
+    ) -> None:
         self.folder, self.writer, self.wall, self.again, self.say, self.interrupts = (
             folder,
             writer,
@@ -85,8 +93,8 @@ class Run:
         self.summary = Summary()
         self.summary.level = wall.level if wall is not None else "none"
         self.known = patiently(writer.known, say)
-        self.tasks: dict[str, dict[str, Any]] = {}  # by key: tasks being graded
-        self.once_more: deque[dict[str, Any]] = deque()  # tasks whose marker died: each runs alone at the end
+        self.tasks: dict[str, Task] = {}  # by key: tasks being graded
+        self.once_more: deque[Task] = deque()  # tasks whose marker died: each runs alone at the end
         self.retried: set[str] = set()
         self.pending = GradebookQueue(folder, writer, lambda text: self._line("", "", "", text), self._is_written)
         self.done, self.total, self.began = 0, 0, time.monotonic()
@@ -122,11 +130,11 @@ class Run:
         if not todo and not self.tasks and self.once_more and crew.free() > 0:
             self._start(self.once_more.popleft(), crew)
 
-    def _start(self, task: dict[str, Any], crew: Crew) -> None:
+    def _start(self, task: Task, crew: Crew) -> None:
         self.tasks[task["key"]] = task
         crew.start(task)
 
-    def needs_judging(self, student: str, chapter: str) -> dict[str, Any] | None:
+    def needs_judging(self, student: str, chapter: str) -> Task | None:
         """The task of a submission without a report; one with a report only has to be written to the gradebook."""
         task = make_task(self.folder, student, chapter, wall=self.wall)
         known = self.known.get((student, task["assignment"]))
@@ -144,7 +152,7 @@ class Run:
             self.pending.append(report)
         return None
 
-    def _moved(self, student: str, chapter: str, known: Any) -> bool:
+    def _moved(self, student: str, chapter: str, known: "Known") -> bool:
         """Whether arrival, due date or late penalty have changed since it was written."""
         from course_grader.service.gradebook_writer import utc
 
@@ -167,7 +175,7 @@ class Run:
         else:
             self._keep(result)
 
-    def _keep(self, result: dict[str, Any]) -> None:
+    def _keep(self, result: Result) -> None:
         self.in_a_row = 0
         try:
             self.keep(result)
@@ -176,7 +184,7 @@ class Run:
                 raise CannotGoOn(f"There is no room left in {self.folder.root}.", NO_ROOM) from error
             raise
 
-    def _marker_died(self, task: dict[str, Any], why: str) -> None:
+    def _marker_died(self, task: Task, why: str) -> None:
         if task["key"] not in self.retried:
             self.retried.add(task["key"])
             self.once_more.append(task)
@@ -184,7 +192,7 @@ class Run:
             return
         self._keep(lost(task, "crashed", f"The grader's process died twice on this notebook ({why})."))
 
-    def _failed(self, task: dict[str, Any], why: str) -> None:
+    def _failed(self, task: Task, why: str) -> None:
         if "No space left" in why:
             raise CannotGoOn("There is no room left for temporary files.", NO_ROOM)
         self.in_a_row += 1
@@ -196,21 +204,21 @@ class Run:
                 "mend that, then the same command again",
             )
 
-    def keep(self, result: dict[str, Any]) -> None:
+    def keep(self, result: Result) -> None:
         """Store a result, report what should be looked at, and queue it for the gradebook."""
         report = keep(self.folder, result)
         self._tell(report)
         self.pending.append(report)
 
-    def _is_written(self, report: dict[str, Any], by_hand: Sequence[str]) -> None:
+    def _is_written(self, report: Result, by_hand: Sequence[str]) -> None:
         self.written(report, by_hand)
         self.summary.graded += 1
         self.one_more(report["student"], report["chapter"])
 
-    def written(self, report: dict[str, Any], by_hand: Sequence[str]) -> None:
+    def written(self, report: Result, by_hand: Sequence[str]) -> None:
         """It is in the gradebook; nothing is left to do."""
 
-    def _tell(self, report: dict[str, Any]) -> None:
+    def _tell(self, report: Result) -> None:
         """Keep a line for everything that an instructor should look at; the end of the run shows them once."""
         student, chapter = report["student"], report["chapter"]
         lists = {"crashed": self.summary.crashed, "timed out": self.summary.timed_out, "refused": self.summary.refused}
@@ -263,6 +271,6 @@ class Run:
                 self.summary.anomalies.append(Line("", chapter, each["exercise"], each["text"]))
 
 
-def alike_in(folder: Any, chapter: str) -> list[dict[str, str]]:
+def alike_in(folder: ClassFolder, chapter: str) -> list[Anomaly]:
     """Near-identical answers in a chapter's current reports, without the published ones."""
     return alike(all_latest(folder, chapter), answers_in(read(folder.sources.path(chapter))))

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from course_grader.arithmetic import ONE_THREAD
 from course_grader.judge.grade_notebook import NOTEBOOK_SECONDS, QUICK_SHARE
 from course_grader.service.grade_worker import receive, send
+from course_grader.service.results import Result, Task
 from course_grader.worker.worker_pool import end_in_words
 from course_lib.folders import ROOT
 
@@ -26,7 +27,7 @@ class Done:
     """A finished task: its result, or None and the reason."""
 
     key: str
-    result: dict[str, Any] | None
+    result: Result | None
     why: str = ""
 
 
@@ -38,7 +39,7 @@ class Crew(Protocol):
     def free(self) -> int:
         """How many tasks can be started now."""
 
-    def start(self, task: dict[str, Any]) -> None:
+    def start(self, task: Task) -> None:
         """Start a task."""
 
     def wait(self, seconds: float) -> list[Done]:
@@ -59,7 +60,7 @@ class Markers:
         """How many markers are idle, including those not started yet."""
         return self.size - sum(marker.key is not None for marker in self.all)
 
-    def start(self, task: dict[str, Any]) -> None:
+    def start(self, task: Task) -> None:
         """Give a task to an idle marker, or to a new one."""
         idle = next((marker for marker in self.all if marker.key is None), None)
         if idle is None:
@@ -114,8 +115,8 @@ class _Marker:
         self.until, self.limit = 0.0, 0.0
         self.alive = True
 
-    def start(self, task: dict[str, Any]) -> None:
-        notebook = float((task.get("wall") or {}).get("notebook_seconds", NOTEBOOK_SECONDS))
+    def start(self, task: Task) -> None:
+        notebook = float(str((task.get("wall") or {}).get("notebook_seconds", NOTEBOOK_SECONDS)))
         self.limit = 2 * (1 + QUICK_SHARE) * notebook + SLACK  # it may be run in part, and then whole
         self.key, self.until = task["key"], time.monotonic() + self.limit
         with contextlib.suppress(OSError):  # it has died: `take` will find out

@@ -8,6 +8,8 @@ from typing import Any
 
 from course_grader import exercises
 from course_grader.notebooks import Notebook, grade_meta, is_answer, is_check, parse
+from course_grader.sandbox import Wall
+from course_grader.service.results import Task
 from course_grader.worker.imports import imports_of
 from course_grader.worker.worker_pool import WorkerPool
 from course_lib.messages import Trouble
@@ -39,7 +41,7 @@ def _not_chosen(cell: Mapping[str, object], chosen: frozenset[str]) -> bool:
     return (is_answer(dict(cell)) or is_check(dict(cell))) and name not in chosen
 
 
-def pool_of(task: Mapping[str, Any], source: Notebook) -> WorkerPool:
+def pool_of(task: Task, source: Notebook) -> WorkerPool:
     """A pool whose fork server has loaded this chapter's imports; started once and kept for the next submission."""
     wall = task["wall"]
     key = json.dumps([wall, hashlib.sha256(task["source"].encode()).hexdigest(), task["overlay"]], sort_keys=True)
@@ -62,11 +64,9 @@ def pool_of(task: Mapping[str, Any], source: Notebook) -> WorkerPool:
     return made
 
 
-def _wall(given: Mapping[str, Any] | None) -> Any:
+def _wall(given: dict[str, Any] | None) -> Wall | None:
     if given is None:
         return None
-    from course_grader.sandbox import Wall
-
     return Wall(**{**given, "hidden": tuple(given["hidden"])})
 
 

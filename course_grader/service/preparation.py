@@ -3,9 +3,10 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from course_grader.classroom.folder import ClassFolder
 from course_grader.notebooks import read
+from course_grader.sandbox.policy import Wall
 from course_grader.service.pool import Crew, Markers
 from course_lib.messages import Trouble
 from course_runs.cores import cores
@@ -18,7 +19,7 @@ def sweep(root: Path) -> None:
             part.unlink(missing_ok=True)
 
 
-def wall_of(folder: Any, no_sandbox: bool) -> Any:
+def wall_of(folder: ClassFolder, no_sandbox: bool) -> Wall | None:
     """The sandbox to grade in, or None; Trouble if there is none and this was not confirmed."""
     wall = None if no_sandbox else folder.settings.wall()
     if wall is not None and wall.level == "none":
@@ -39,7 +40,7 @@ def hands(crew: Crew | None, scheduler: str | None, jobs: int | None) -> Iterato
         made.close(0.0)
 
 
-def require_judged(folder: Any, chapter: str) -> None:
+def require_judged(folder: ClassFolder, chapter: str) -> None:
     """Trouble for a pinned source with its own test cells, which cannot be judged."""
     from course_grader.classroom.config import check_tests
 

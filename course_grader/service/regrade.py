@@ -3,20 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from course_grader.classroom.folder import ClassFolder
 from course_grader.committed_form import CHECK_SUFFIX
 from course_grader.exercises import class_exercises
-from course_grader.judge.report import report_of_dict
+from course_grader.judge.report import ReportData, report_of_dict
 from course_grader.notebooks import read
+from course_grader.sandbox.policy import Wall
 from course_grader.service import grading, preparation
 from course_grader.service.autograded import outputs_of, text_of
-from course_grader.service.class_lock import held
+from course_grader.service.class_lock import Interrupts, held
 from course_grader.service.events import Say
 from course_grader.service.pool import Crew
 from course_grader.service.report_cache import autograded_path, keep, latest
+from course_grader.service.results import Result, Task
 from course_grader.service.task import make_task
 from course_lib.messages import Trouble
+
+if TYPE_CHECKING:
+    from course_grader.service.gradebook_writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class Stopped(Trouble):
 
 
 def regrade_exercise(
-    folder: Any,
+    folder: ClassFolder,
     exercise: str,
     *,
     students: Sequence[str] | None = None,
@@ -93,7 +99,7 @@ def regrade_exercise(
     return changes
 
 
-def _chapter_of(folder: Any, exercise: str) -> str:
+def _chapter_of(folder: ClassFolder, exercise: str) -> str:
     """The chapter of the class in which an exercise counts; Trouble suggests similar names."""
     counts = {name: chapter for chapter in folder.settings.chapters() for name in folder.exercises.chosen(chapter)}
     if exercise not in counts:
@@ -109,13 +115,20 @@ class _Regrade(grading.Run):
     """A run that judges one exercise and replaces its earlier result."""
 
     def __init__(
-        self, folder: Any, writer: Any, wall: Any, exercise: str, lower: bool, say: Say, interrupts: Any
+        self,
+        folder: ClassFolder,
+        writer: "Writer",
+        wall: Wall | None,
+        exercise: str,
+        lower: bool,
+        say: Say,
+        interrupts: Interrupts,
     ) -> None:
         super().__init__(folder, writer, wall, True, say, interrupts)
         self.exercise, self.lower = exercise, lower
         self.changes: list[Change] = []
 
-    def needs_judging(self, student: str, chapter: str) -> dict[str, Any] | None:
+    def needs_judging(self, student: str, chapter: str) -> Task | None:
         """Always, and only this exercise; but not for a submission that arrived since and is not graded yet."""
         task = make_task(self.folder, student, chapter, wall=self.wall, only=(self.exercise,))
         if (latest(self.folder, student, chapter) or {}).get("notebook_sha256") == task["notebook_sha256"]:
@@ -124,7 +137,7 @@ class _Regrade(grading.Run):
         self.one_more(student, chapter)
         return None
 
-    def keep(self, result: dict[str, Any]) -> None:
+    def keep(self, result: Result) -> None:
         """The earlier report with this exercise as judged now, under a key that marks it as later.
 
         If the class now gives more points for it, the points earned count as the same fraction of the new maximum.
@@ -146,14 +159,15 @@ class _Regrade(grading.Run):
         self.changes.append(
             Change(student, chapter, self.exercise, had, float(new["points"]), "higher before" if stays else "", why)
         )
-        counts = {**(old or {}), "points": worth, "maximum": new["maximum"]} if stays else new
-        if old == {**counts, "seconds": (old or {}).get("seconds")}:
+        counts: ReportData = {**old, "points": worth, "maximum": new["maximum"]} if old and stays else new
+        if old and old == {**counts, "seconds": old["seconds"]}:
             return self.one_more(student, chapter)
-        report = {**merged(before, counts, had), "key": self._key(student, chapter, before, counts)}
-        self.store({**report, "autograded": self._shown(student, chapter, report["key"], counts)})
+        key = self._key(student, chapter, before, counts)
+        shown = self._shown(student, chapter, key, counts)
+        self.store({**merged(before, counts, had), "key": key, "autograded": shown})
         return None
 
-    def _key(self, student: str, chapter: str, before: dict[str, Any], new: dict[str, Any]) -> str:
+    def _key(self, student: str, chapter: str, before: Result, new: ReportData) -> str:
         """The key of the new report. It begins with the key that `class grade` would use, so that `class grade` treats
         it as graded, if all exercises have the class's points.
         """
@@ -162,7 +176,7 @@ class _Regrade(grading.Run):
             return next_key(before["key"])
         return next_key(before["key"], make_task(self.folder, student, chapter, wall=self.wall)["key"])
 
-    def _shown(self, student: str, chapter: str, key: str, new: dict[str, Any]) -> str:
+    def _shown(self, student: str, chapter: str, key: str, new: ReportData) -> str:
         """The notebook for graders with this exercise's new result."""
         notebook = read(autograded_path(self.folder, student, chapter))
         notebook["metadata"]["course"]["key"] = key
@@ -172,7 +186,7 @@ class _Regrade(grading.Run):
                 cell["outputs"] = outputs_of(report_of_dict(new))
         return text_of(notebook)
 
-    def written(self, report: dict[str, Any], by_hand: Sequence[str]) -> None:
+    def written(self, report: Result, by_hand: Sequence[str]) -> None:
         """Report where the score that counts was set by hand."""
         if self.exercise + CHECK_SUFFIX in by_hand:
             self.changes = [
@@ -184,12 +198,12 @@ class _Regrade(grading.Run):
                 for change in self.changes
             ]
 
-    def store(self, report: dict[str, Any]) -> None:
+    def store(self, report: Result) -> None:
         """Keep a report on disk and queue it for the gradebook."""
         self.pending.append(keep(self.folder, report))
 
 
-def merged(before: dict[str, Any], new: dict[str, Any], had: float) -> dict[str, Any]:
+def merged(before: Result, new: ReportData, had: float) -> Result:
     """A report with one exercise replaced or added, and a note of what changed."""
     reports = [new if each["id"] == new["id"] else each for each in before["reports"]]
     reports += [] if new in reports else [new]

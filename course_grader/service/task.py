@@ -13,11 +13,11 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from course_grader import exercises
+from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.variants import others
 from course_grader.clean_text import clean
 from course_grader.dependencies import grade_needed_cells
@@ -28,9 +28,11 @@ from course_grader.judge.exercise import CONTRACT_VERSION
 from course_grader.judge.report import lost_report, report_dict
 from course_grader.notebooks import Notebook, salvaged
 from course_grader.records import Report, State
+from course_grader.sandbox.policy import Wall
 from course_grader.service.anomalies import anomalies_of, answers_of
 from course_grader.service.autograded import autograded, text_of
 from course_grader.service.pool_cache import pool_of, source_of
+from course_grader.service.results import Result, Task
 from course_grader.submission import Submission, rebuild
 from course_grader.worker.worker_pool import WorkerPool
 from course_lib.messages import Trouble
@@ -38,14 +40,13 @@ from course_lib.messages import Trouble
 SMALL = 1_000_000  # bytes of a notebook that is read where it is
 _NOT_SENT = ("timestamp.txt",)  # nbgrader's: says when, and nothing that decides points
 
-Task = dict[str, Any]
-Result = dict[str, Any]
-
 
 # ------------------------------------------------------------------------------------------------ making a task
 
 
-def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only: Sequence[str] = ()) -> Task:
+def make_task(
+    folder: ClassFolder, student: str, chapter: str, *, wall: Wall | None = None, only: Sequence[str] = ()
+) -> Task:
     """The task of a student's submission of a chapter; `wall` is the sandbox's, None for none.
 
     For a notebook that must not be read (a link, too large), the task carries the reason instead. `only` names the
@@ -67,7 +68,7 @@ def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only
         "secret": _hand_in_secret(folder.secret, student, data, files),
         "others": {card.id: others(folder.variants.of_everybody(chapter), student, card.id) for card in cards},
         "overlay": str(folder.exercises.overlay) if any(folder.exercises.overlay.glob("*/card.py")) else "",
-        "wall": asdict(wall) if is_dataclass(wall) and not isinstance(wall, type) else None,
+        "wall": asdict(wall) if wall is not None else None,
         "only": list(only),
         "closed_words": True,
         "refused": refused,
@@ -90,7 +91,7 @@ def _hand_in_secret(secret: str, student: str, notebook: bytes, files: Mapping[s
     return hmac.new(secret.encode(), said.encode(), hashlib.sha256).hexdigest()
 
 
-def key_of(task: Mapping[str, Any], data: bytes, files: Mapping[str, bytes]) -> str:
+def key_of(task: Task, data: bytes, files: Mapping[str, bytes]) -> str:
     """A hash of the student, the work, and everything that decides its points."""
     said = {
         "notebook": hashlib.sha256(data).hexdigest(),
@@ -154,8 +155,16 @@ def judged_as(
 
 def _named(task: Task) -> Result:
     """The student and chapter of a result."""
-    names = ("student", "chapter", "assignment", "key", "notebook_sha256", "contract")
-    return {**{name: task[name] for name in names}, "level": task["wall"]["level"] if task["wall"] else "none"}
+    level = str(task["wall"]["level"]) if task["wall"] else "none"
+    return {
+        "student": task["student"],
+        "chapter": task["chapter"],
+        "assignment": task["assignment"],
+        "key": task["key"],
+        "notebook_sha256": task["notebook_sha256"],
+        "contract": task["contract"],
+        "level": level,
+    }
 
 
 def lost(task: Task, state: State, why: str) -> Result:
@@ -165,7 +174,7 @@ def lost(task: Task, state: State, why: str) -> Result:
     return judged_as(task, state, why, source, {**source, "cells": []}, reports)
 
 
-def cards_of(task: Mapping[str, Any]) -> tuple[Card, ...]:
+def cards_of(task: Task) -> tuple[Card, ...]:
     """The exercises that count, with the class's points; Trouble if the class's own are not on this machine."""
     if task["overlay"]:
         if not Path(task["overlay"]).is_dir():

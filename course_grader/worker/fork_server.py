@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from course_grader.exercises import class_exercises
 from course_grader.sandbox import memory_gauge, usage
@@ -33,9 +33,21 @@ from course_grader.worker.warm_up import warm_up
 from course_runs.processes import descendants
 
 if TYPE_CHECKING:  # Linux only
+    from IPython.core.interactiveshell import InteractiveShell
+
     from course_grader.sandbox.entry import Gate
 
 READY = b"forkserver-ready"
+
+
+class ForkRequest(TypedDict, total=False):
+    """What the judge asks of the fork server; `do` says which of the others it has."""
+
+    do: str
+    folder: str
+    pid: int
+    grace: float
+    on: bool
 
 
 @dataclass
@@ -49,7 +61,7 @@ class _Kept:
 class ForkServer:
     """Forks workers, watches their resource use, and removes everything that they leave behind."""
 
-    def __init__(self, channel: Channel, shell: object, gate: "Gate | None" = None) -> None:
+    def __init__(self, channel: Channel, shell: "InteractiveShell", gate: "Gate | None" = None) -> None:
         self.channel = channel
         self.shell = shell
         self.gate = gate
@@ -117,7 +129,7 @@ class ForkServer:
     def _excess(self, pid: int, others: Sequence[int], folders: Sequence[Path]) -> str:
         return usage.excess(pid, others, self.gate.wall, self.base, folders) if self.gate is not None else ""
 
-    def answer_to(self, request: dict[str, Any]) -> dict[str, Any]:
+    def answer_to(self, request: ForkRequest) -> dict[str, object]:
         """Answer one request.
 
         "fork" gives a worker's pid. "sweep" ends everything that the worker started; "end" also ends the worker and
@@ -152,7 +164,7 @@ class ForkServer:
         self.gauge = memory_gauge.Gauge(lambda: descendants(os.getpid()), self.base) if on else None
         return 0 if on else grown
 
-    def fork(self, folder: str) -> dict[str, Any]:
+    def fork(self, folder: str) -> dict[str, object]:
         """Fork a worker that serves the socket sent with the request. It runs in `folder`, or in the sandbox with a
         copy of it.
         """

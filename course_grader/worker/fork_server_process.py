@@ -19,7 +19,7 @@ from course_grader.worker.protocol import PATIENCE, Channel, Garbled, Gone, Late
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble
 
-START_SECONDS = 60.0  # importing torch on a slow, cold disk
+START_SECONDS = 180.0  # importing torch from a cold disk, beside other work; one that dies is noticed at once
 _KEPT = (
     "PATH",
     "HOME",

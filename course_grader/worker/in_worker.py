@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from course_grader.clean_text import clean
 from course_grader.exercises import Card, call
 from course_grader.records import Case, Outcome, State
 from course_grader.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP
-from course_grader.worker.protocol import PATIENCE, Channel, Garbled, Gone, Late, Unreadable
+from course_grader.worker.protocol import PATIENCE, Channel, Garbled, Gone, Late, Request, Unreadable
 from course_grader.worker.rank_processes import RankProcesses, deciding
 from course_grader.worker.second_call import CALLS
 from course_grader.worker.worker_pool import WorkerHandle, end_in_words, pass_socket
@@ -34,7 +34,7 @@ class Lost(Exception):
         self.state, self.words = state, words
 
 
-def ask(channel: Channel, request: dict[str, Any], seconds: float, limit: str) -> dict[str, Any]:
+def ask(channel: Channel, request: Request, seconds: float, limit: str) -> dict[str, object]:
     """The reply to a request; Lost, with the reason, if there is none."""
     try:
         answer = channel.ask(request, seconds)
@@ -69,18 +69,21 @@ def names_there(worker: WorkerHandle, names: Sequence[str]) -> tuple[list[bool],
         answer = ask(worker.channel, {"do": "names", "names": list(names)}, PATIENCE, f"{PATIENCE:g} s")
     except Gone as error:
         raise Lost("crashed", worker.ended()) from error
-    lists = answer.get("there"), answer.get("own")
-    if any(type(each) is not list or len(each) != len(names) for each in lists):
+    answers = answer.get("there"), answer.get("own")
+    lists = [each for each in answers if type(each) is list and len(each) == len(names)]
+    if len(lists) < 2:
         raise Lost("refused", "Your code wrote into the connection to the judge (an answer of the wrong kind).")
-    there, own = ([each is True for each in flags] for flags in lists if flags is not None)
+    there, own = ([each is True for each in flags] for flags in lists)
     return there, own
 
 
-def outcome_of(answer: dict[str, Any]) -> Outcome:
+def outcome_of(answer: Mapping[str, object]) -> Outcome:
     """A worker's reply as an outcome: fields of the wrong type are refused, text is cleaned and capped."""
-    state, seconds = answer.get("state"), answer.get("seconds", 0.0)
-    texts = [answer.get(name, "") for name in ("error", "trace", "output", "changed")]
-    if state not in ANSWERS or any(type(text) is not str for text in texts) or type(seconds) is not float:
+    state = next((each for each in ANSWERS if each == answer.get("state")), None)
+    seconds = answer.get("seconds", 0.0)
+    given = [answer.get(name, "") for name in ("error", "trace", "output", "changed")]
+    texts = [text for text in given if type(text) is str]
+    if state is None or len(texts) < len(given) or type(seconds) is not float:
         raise Lost("refused", "Your code wrote into the connection to the judge (an answer of the wrong kind).")
     caps = (600, 4000, OUTPUT_CAP, 80)
     error, trace, output, changed = (clean(text, cap) for text, cap in zip(texts, caps, strict=True))
@@ -114,7 +117,7 @@ class InWorker:
         self.most_seconds = most_seconds  # of one case
         self.ranks = ranks  # where runs with a process for each decide
         self.decides: list[Case] = []
-        self.packed: Any = None  # the answer by value, for those processes
+        self.packed: object = None  # the answer by value, for those processes
         self.lost: Lost | None = None
         self.heard = False  # whether the clone's end was told
         self.token = b""
@@ -177,7 +180,7 @@ class InWorker:
         return outcome, grown
 
     def _run(self, card: Card, case: Case) -> Outcome:
-        request = {
+        request: Request = {
             "do": "probe" if case.ranks is None else "ranks",
             "probe": "" if card.probe is call else card.id,
             "names": list(card.answers),
@@ -194,7 +197,7 @@ class InWorker:
         except Gone as error:
             raise Lost("crashed", self._ended()) from error
 
-    def _run_ranks(self, card: Card, case: Case, request: dict[str, Any], limit: str) -> Outcome:
+    def _run_ranks(self, card: Card, case: Case, request: Request, limit: str) -> Outcome:
         """A cluster run whose kernel, meter and clock are here, with the worker's threads as ranks."""
         from course_grader.remote_ranks.remote_judge import Caps, judge_ranks
         from course_lib.cluster.adversary import Adversary
@@ -215,7 +218,7 @@ class InWorker:
             raise Gone
         return _told(run, case, limit, lambda: outcome_of(self._after_ranks(limit)).output)
 
-    def _run_processes(self, card: Card, case: Case, request: dict[str, Any], limit: str) -> Outcome:
+    def _run_processes(self, card: Card, case: Case, request: Request, limit: str) -> Outcome:
         """A cluster run in which every rank is a process in its own sandbox."""
         if self.packed is None:
             packed = outcome_of(ask(self.channel, {**request, "do": "pack"}, case.seconds, limit))
@@ -234,7 +237,7 @@ class InWorker:
             raise Lost("crashed", self.ranks.ended())
         return _told(run, case, limit, lambda: printed)
 
-    def _after_ranks(self, limit: str) -> dict[str, Any]:
+    def _after_ranks(self, limit: str) -> dict[str, object]:
         """The worker's report once its ranks have stopped."""
         try:
             _, answer = self.channel.receive(2 * PATIENCE)

@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from course_grader.arithmetic import leave_unwritten
 from course_grader.intake import read_hostile
@@ -24,9 +24,12 @@ from course_grader.worker.process_state import (
     prctl,
     seed_everything,
 )
-from course_grader.worker.protocol import Channel, Garbled, Gone, WorkerChannel
-from course_grader.worker.rank_worker import RankWorker, card_of, case_of, files_around, hidden, keep_apart
+from course_grader.worker.protocol import Channel, Garbled, Gone, Request, WorkerChannel
+from course_grader.worker.rank_worker import RankWorker, case_of, files_around, hidden, keep_apart, probe_of
 from course_grader.worker.runners import describe_error, run_probe
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 _LARGE = 50_000  # bytes; for larger answers we check whether the judge could read them
 
@@ -46,11 +49,11 @@ class _Nowhere(io.TextIOBase):
 class Worker:
     """Serves requests on one channel until the judge closes it."""
 
-    def __init__(self, channel: Channel, shell: Any) -> None:
+    def __init__(self, channel: Channel, shell: "InteractiveShell") -> None:
         self.channel = channel
         self.shell = shell
         self.ranks = RankWorker(channel)
-        self.files: Any = None  # what lies around a process that is kept apart
+        self.files: object = None  # what lies around a process that is kept apart
 
     def serve(self) -> NoReturn:
         """Answer requests. Ends the process, without its exit handlers, when the judge closes the connection."""
@@ -70,7 +73,7 @@ class Worker:
             except Garbled:
                 os._exit(CLOSED_BY_ITSELF)
 
-    def answer_to(self, request: dict[str, Any]) -> dict[str, Any]:
+    def answer_to(self, request: Request) -> dict[str, object]:
         """The reply to one request: "cell" runs a cell, "names" looks up names, "probe" runs an answer, "clone"
         forks."""
         match request["do"]:
@@ -100,7 +103,7 @@ class Worker:
                 leave_unwritten()
         return {}  # "settle": a reply before which nothing else was sent
 
-    def run_cell(self, source: str) -> dict[str, Any]:
+    def run_cell(self, source: str) -> dict[str, object]:
         """State and error of one cell; its output is dropped."""
         try:
             result = self.shell.run_cell(source, store_history=False, silent=True)
@@ -116,7 +119,7 @@ class Worker:
             "trace": trace,
         }
 
-    def names(self, names: Sequence[str]) -> dict[str, Any]:
+    def names(self, names: Sequence[str]) -> dict[str, object]:
         """The names that the notebook has, and which of them are functions that it defines itself."""
         space = self.shell.user_ns
         return {
@@ -124,22 +127,22 @@ class Worker:
             "own": [getattr(space.get(name), "__module__", None) == "__main__" for name in names],
         }
 
-    def probe(self, request: dict[str, Any]) -> dict[str, Any]:
+    def probe(self, request: Request) -> dict[str, object]:
         """The outcome of one case as plain data."""
         seed_everything()
         try:
             with hidden(tuple(request["hides"])):
-                return run_probe(card_of(request), case_of(request), self._answer(request)).fields()
+                return run_probe(probe_of(request), case_of(request), self._answer(request)).fields()
         except KeyError as error:
             return Outcome(state="raised", error=f"`{error.args[0]}` is not defined where the check stands.").fields()
         except BaseException as error:  # a KeyboardInterrupt that the answer raised itself
             return Outcome(state="raised", error=_described(error)[0]).fields()
 
-    def _answer(self, request: dict[str, Any]) -> Any:
+    def _answer(self, request: Request) -> object:
         answers = tuple(self.shell.user_ns[name] for name in request["names"])
         return answers[0] if len(answers) == 1 else answers
 
-    def clone(self) -> dict[str, Any]:
+    def clone(self) -> dict[str, object]:
         """Fork a copy that serves the socket sent with this request. Returns its exit status once it has ended."""
         if os.getpid() == 1:  # in a process space of its own: the orphans are ours
             _bury_orphans()
@@ -154,7 +157,7 @@ class Worker:
         os.close(fd)
         return {"status": os.waitpid(pid, 0)[1]}
 
-    def _within_limits(self, answer: dict[str, Any]) -> bytes:
+    def _within_limits(self, answer: dict[str, object]) -> bytes:
         """The answer as sent to the judge, or the reason why it cannot be sent."""
         limits = Limits(nbytes=self.channel.limit)
         said = "What your code returned cannot be handed to the judge"
@@ -182,7 +185,7 @@ def _bury_orphans() -> None:
             pass
 
 
-def _whatever_happens(work: Callable[..., dict[str, Any]], *given: object) -> dict[str, Any]:
+def _whatever_happens(work: Callable[..., dict[str, object]], *given: object) -> dict[str, object]:
     """The result of `work`. If it fails because an answer broke what it depends on, an outcome that says so."""
     try:
         return work(*given)

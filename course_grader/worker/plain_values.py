@@ -4,6 +4,7 @@ from typing import Any
 
 NOT_ANSWERED = "Not answered yet: fill in the cell above and run this one again."
 OUTPUT_CAP = 20_000  # characters kept of what an answer prints
+_ATOMS = frozenset({type(None), bool, int, float, str})  # types of values that are returned as they are
 
 
 class Given:
@@ -11,7 +12,7 @@ class Given:
 
     __slots__ = ("args", "kwargs")
 
-    def __init__(self, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         self.args = args
         self.kwargs = kwargs
 
@@ -26,12 +27,13 @@ def plain(value: Any, depth: int = 0) -> Any:
     numpy scalars and arrays are converted, for learners who return them.
     """
     kind = type(value)
-    if value is None or kind in (bool, int, float, str):
+    if kind in _ATOMS:
         return value
     if depth > 20:
         raise NotPlain("Your answer is nested more than 20 levels deep; return a flat list or dictionary.")
-    if kind in (list, tuple):
-        return kind(plain(each, depth + 1) for each in value)
+    if kind is list or kind is tuple:
+        items = [each if type(each) in _ATOMS else plain(each, depth + 1) for each in value]
+        return items if kind is list else tuple(items)
     if kind is dict:
         return {plain(key, depth + 1): plain(each, depth + 1) for key, each in value.items()}
     module = kind.__module__

@@ -7,12 +7,15 @@ import importlib.machinery
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from course_grader import exercises
 from course_grader.secrecy import is_judging
 from course_grader.worker.process_state import seed_everything
 from course_grader.worker.runners import code_of
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 _PRIVATE = ("course_grader.judge", "course_app.check")
 
@@ -34,7 +37,7 @@ class Refuse(importlib.abc.MetaPathFinder):
         return None
 
 
-def preload(torch: bool, chapters: Sequence[str], imports: Sequence[str] = ()) -> Any:
+def preload(torch: bool, chapters: Sequence[str], imports: Sequence[str] = ()) -> "InteractiveShell":
     """Import what notebooks need and nothing that judges. Returns the shell in which they will run."""
     import numpy  # noqa: F401
 
@@ -59,7 +62,7 @@ def preload(torch: bool, chapters: Sequence[str], imports: Sequence[str] = ()) -
     return shell
 
 
-def make_shell() -> Any:
+def make_shell() -> "InteractiveShell":
     """An IPython shell without history, files, colors or display; what a cell shows is dropped unformatted."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config

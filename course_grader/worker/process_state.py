@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any
 
 PARENT_DEATH_SIGNAL, DUMPABLE, CHILD_SUBREAPER = 1, 4, 36  # PR_SET_…
 _MMAP_THRESHOLD = -3  # glibc's M_MMAP_THRESHOLD; it moves by itself unless it is set
@@ -41,7 +40,7 @@ def seeded() -> Iterator[None]:
     Within another such context they are only seeded: putting them back takes ten times as long, and is left to it.
     """
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    states: list[tuple[Callable[[Any], None], Any]] = []
+    states: list[tuple[Callable[..., object], object]] = []
     if not _kept.get():
         states.append((random.setstate, random.getstate()))
         states += [(numpy.random.set_state, numpy.random.get_state())] if numpy else []

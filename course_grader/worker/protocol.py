@@ -9,15 +9,34 @@ import secrets
 import socket
 import struct
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from course_grader.remote_ranks import trusted_pickle
 from course_grader.remote_ranks.codec import Limits, decode, encode
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MAX_FRAME = 64 * 2**20  # bytes of one message
 PATIENCE = 5.0  # s for requests that run no learner code
 _HEAD = struct.Struct(">4s16sQ")
 _MARK = b"TaS1"
+
+
+class Request(TypedDict, total=False):
+    """What the judge asks of a notebook's worker; `do` says which of the others it has."""
+
+    do: str
+    source: str  # of a cell
+    names: list[str]
+    probe: str  # the exercise whose probe is used; "" for a plain call
+    hides: list[str]
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+    twice: bool
+    answer: "Tensor | None"  # by value, as bytes
+    bytes: int  # how many follow
+    name: str
 
 
 class Gone(Exception):
@@ -121,7 +140,7 @@ class Channel:
         """A message as bytes; TypeError or ValueError if it cannot be sent."""
         return trusted_pickle.pack(message)
 
-    def _read(self, data: bytearray) -> Any:
+    def _read(self, data: bytearray) -> object:
         return decode(data, Limits(nbytes=self.limit))
 
     def _exactly(self, count: int, until: float | None) -> bytearray:
@@ -151,5 +170,5 @@ class WorkerChannel(Channel):
         """A message as bytes; TypeError or ValueError if it cannot be sent."""
         return encode(message)
 
-    def _read(self, data: bytearray) -> Any:
+    def _read(self, data: bytearray) -> object:
         return trusted_pickle.unpack(data)

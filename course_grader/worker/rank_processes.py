@@ -13,7 +13,7 @@ limit.
 import select
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from course_grader.exercises import Card, call
 from course_grader.records import Case
@@ -54,7 +54,7 @@ class Rank:
             keeper.close()  # the next exercise gets another
             raise
 
-    def load(self, request: dict[str, Any], answer: object) -> None:
+    def load(self, request: dict[str, object], answer: object) -> None:
         """Load the answer for a run; the run reports whether that worked."""
         self.channel.send(_TOKEN, {**request, "do": "load", "answer": None if self.loaded else answer}, PATIENCE)
         self.loaded = True

@@ -1,22 +1,24 @@
 """The worker's side of a cluster exercise: the answer is copied, passed by value, and run as ranks for the judge's
 kernel.
 
-Also `card_of`, `case_of` and `hidden`: what a request says about an exercise, for runs with and without ranks.
+Also `probe_of`, `case_of` and `hidden`: what a request says about an exercise, for runs with and without ranks.
 """
 
 import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
-from typing import Any
+from typing import NoReturn, TypeVar
 
 from course_grader import exercises
 from course_grader.arithmetic import same_everywhere
 from course_grader.records import Case, Outcome
 from course_grader.worker.process_state import DUMPABLE, prctl, seed_everything
-from course_grader.worker.protocol import Channel
+from course_grader.worker.protocol import Channel, Request
 from course_grader.worker.runners import switched_off
+
+Found = TypeVar("Found")
+Copy = TypeVar("Copy")
 
 
 class RankWorker:
@@ -24,35 +26,38 @@ class RankWorker:
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.packed: Any = None
-        self.program: tuple[Any, tuple[str, ...]] | None = None  # what is loaded, and what is switched off for it
+        self.packed = b""  # the answer by value
+        # what is loaded, and what is switched off for it
+        self.program: tuple[Callable[..., object], tuple[str, ...]] | None = None
 
-    def ready(self, request: dict[str, Any], find: Callable[[], object]) -> dict[str, Any]:
+    def ready(self, request: Request, find: Callable[[], object]) -> dict[str, object]:
         """Whether the answer given by `find` can be copied to ranks. If so, the next message on the socket is a cluster
         run.
         """
         from course_lib.cluster.isolate import Blueprint
 
         self.program = None
-        program, trouble = self._copied(lambda: self._ranked(request, find()), Blueprint)
-        if trouble is None:
-            self.program = program, tuple(request["hides"])
-        return (trouble or Outcome(state="answered")).fields()
+        found = self._copied(lambda: self._ranked(request, find()), Blueprint)
+        if isinstance(found, Outcome):
+            return found.fields()
+        self.program = found[0], tuple(request["hides"])
+        return Outcome(state="answered").fields()
 
-    def pack(self, find: Callable[[], object]) -> dict[str, Any]:
+    def pack(self, find: Callable[[], object]) -> dict[str, object]:
         """The answer given by `find`, by value, as a tensor of bytes for processes that `load` it."""
         import torch
 
         from course_lib.cluster.isolate import pack
 
-        _, trouble = self._copied(find, pack)
-        if trouble is not None:
-            return trouble.fields()
+        found = self._copied(find, pack)
+        if isinstance(found, Outcome):
+            return found.fields()
+        self.packed = found[1]
         with same_everywhere():
             data = torch.frombuffer(bytearray(self.packed), dtype=torch.uint8)
         return Outcome(state="answered").fields() | {"value": data}
 
-    def load(self, request: dict[str, Any]) -> dict[str, Any]:
+    def load(self, request: Request) -> dict[str, object]:
         """Load an answer from another worker of the same submission, which is trusted no more than this one; the next
         message is a run.
 
@@ -72,7 +77,7 @@ class RankWorker:
         self.program = self._ranked(request, answer), tuple(request["hides"])
         return Outcome(state="answered").fields()
 
-    def serve(self) -> dict[str, Any]:
+    def serve(self) -> dict[str, object]:
         """Run the loaded program for the judge's kernel. Returns what the ranks printed."""
         from course_grader.remote_ranks.remote_worker import serve_ranks
 
@@ -82,41 +87,40 @@ class RankWorker:
         with same_everywhere(), hidden(hides):
             return Outcome(state="answered", output=serve_ranks(self.channel.sock, program)).fields()
 
-    def _ranked(self, request: dict[str, Any], answer: object) -> Any:
+    def _ranked(self, request: Request, answer: object) -> Callable[..., object]:
         """An answer as the program that each rank runs."""
         from course_grader.worker.ranks_in_process import rank_program
 
-        return rank_program(card_of(request), case_of(request), answer)
+        return rank_program(probe_of(request), case_of(request), answer)
 
     @same_everywhere()
-    def _copied(self, find: Callable[[], object], copy: Callable[[Any], object]) -> tuple[Any, Outcome | None]:
-        """What is found if it can be copied, the copy kept in `packed`; or why not."""
+    def _copied(self, find: Callable[[], Found], copy: Callable[[Found], Copy]) -> tuple[Found, Copy] | Outcome:
+        """What is found, and its copy; or why it cannot be copied."""
         seed_everything()
         try:
             thing = find()
-            self.packed = copy(thing)
+            return thing, copy(thing)
         except KeyError as error:
-            return None, Outcome(state="raised", error=f"`{error.args[0]}` is not defined where the check stands.")
+            return Outcome(state="raised", error=f"`{error.args[0]}` is not defined where the check stands.")
         except ValueError as error:
-            return None, Outcome(state="raised", error=str(error))
-        return thing, None
+            return Outcome(state="raised", error=str(error))
 
 
-def _unmade(words: str) -> Callable[..., Any]:
+def _unmade(words: str) -> Callable[..., NoReturn]:
     """A stand-in for an answer that could not be made; it says why."""
 
-    def unmade(*_: object, **__: object) -> Any:
+    def unmade(*_: object, **__: object) -> NoReturn:
         raise ValueError(words)
 
     return unmade
 
 
-def card_of(request: dict[str, Any]) -> Any:
-    """The card whose probe a request is for. If it names none, a card that only calls the answer."""
-    return exercises.card(request["probe"]) if request["probe"] else SimpleNamespace(probe=exercises.call)
+def probe_of(request: Request) -> Callable[..., object]:
+    """The probe of the card that a request names. If it names none, one that only calls the answer."""
+    return exercises.card(request["probe"]).probe if request["probe"] else exercises.call
 
 
-def case_of(request: dict[str, Any]) -> Case:
+def case_of(request: Request) -> Case:
     """The arguments in a request, as a case."""
     return Case(name="", args=tuple(request["args"]), kwargs=request["kwargs"], twice=request["twice"])
 
@@ -142,7 +146,7 @@ def keep_apart() -> None:
     prctl(DUMPABLE, 0)
 
 
-def files_around() -> list[tuple[Any, ...]]:
+def files_around() -> list[tuple[object, ...]]:
     """Everything in the folder above the current one, such that any change to a file or folder shows."""
     found = []
     for where, _, names in os.walk(os.path.dirname(os.getcwd())):

@@ -12,12 +12,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import CodeType, FunctionType, TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
 from course_grader.arithmetic import same_everywhere
 from course_grader.exercises import Card
 from course_grader.exercises.values import copied
-from course_grader.records import Case, Outcome
+from course_grader.records import Case, Outcome, State
 from course_grader.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP, Given, NotPlain, plain
 from course_grader.worker.process_state import seeded
 from course_grader.worker.second_call import called_again, first_changed
@@ -44,7 +44,7 @@ def switched_off(names: tuple[str, ...]) -> Iterator[None]:
 
     In a notebook this is a reminder, not a barrier: the learner controls the process.
     """
-    saved: list[tuple[FunctionType, Any, Any, Any]] = []
+    saved: list[tuple[FunctionType, CodeType, tuple[object, ...] | None, dict[str, object] | None]] = []
     try:
         for name in names:
             module, _, attribute = name.partition(":")
@@ -61,13 +61,15 @@ def switched_off(names: tuple[str, ...]) -> Iterator[None]:
 def code_of(name: str) -> CodeType:
     """The code of a function of that name that is switched off."""
     text = f"{name} is what this exercise asks you to write, so it is switched off during the check."
-    namespace: dict[str, Any] = {}
+    namespace: dict[str, object] = {}
     exec(
         f"def off(*_, **__):\n    from course_grader.worker.runners import SwitchedOff\n    raise "
         f"SwitchedOff({text!r})",
         namespace,
     )
-    return namespace["off"].__code__
+    off = namespace["off"]
+    assert isinstance(off, FunctionType)
+    return off.__code__
 
 
 def learner_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
@@ -110,8 +112,9 @@ def guarded(work: Callable[[], object], case: Case, watched: bool) -> Outcome:
     start = time.perf_counter()
     out = Capped()
 
-    def outcome(state: Any, **more: Any) -> Outcome:
-        return Outcome(state=state, output=out.getvalue()[:OUTPUT_CAP], seconds=time.perf_counter() - start, **more)
+    def outcome(state: State, value: object = None, error: str = "", trace: str = "") -> Outcome:
+        seconds, output = time.perf_counter() - start, out.getvalue()[:OUTPUT_CAP]
+        return Outcome(state=state, value=value, error=error, trace=trace, output=output, seconds=seconds)
 
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), warnings.catch_warnings():
@@ -150,28 +153,28 @@ class InProcess:
             )
         answer = self.answers[0] if len(self.answers) == 1 else self.answers
         with seeded(), switched_off(card.hides):
-            return run_probe(card, case, answer, watched=True)
+            return run_probe(card.probe, case, answer, watched=True)
 
 
 @same_everywhere()
-def run_probe(card: Card, case: Case, answer: object, watched: bool = False) -> Outcome:
+def run_probe(probe: Callable[..., object], case: Case, answer: object, watched: bool = False) -> Outcome:
     """The probe on one case in this process: a call, or a metered run over ranks. A worker is watched from outside."""
     if case.ranks is None and case.twice:
         own, *earlier = (Given(*copied((args, dict(case.kwargs)))) for args in case.args)
-        again = lambda: called_again(lambda given: card.probe(answer, given), answer, own, earlier)  # noqa: E731
+        again = lambda: called_again(lambda given: probe(answer, given), answer, own, earlier)  # noqa: E731
         return guarded(again, case, watched)
     if case.ranks is None:
         given = Given(case.args, dict(case.kwargs))
         mine = Given(*copied((given.args, given.kwargs)))
         changed = ""
 
-        def work() -> Any:
+        def work() -> object:
             nonlocal changed
-            value = card.probe(answer, mine)
+            value = probe(answer, mine)
             changed = first_changed(given, mine)
             return value
 
         return replace(guarded(work, case, watched), changed=changed)
     from course_grader.worker.ranks_in_process import run_here
 
-    return run_here(card, case, answer)
+    return run_here(probe, case, answer)

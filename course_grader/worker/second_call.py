@@ -11,10 +11,8 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from operator import is_
-from typing import Any
 
-from course_grader.exercises.values import copied
+from course_grader.exercises.values import copied, is_tensor, unchanged
 from course_grader.worker.plain_values import Given, plain
 
 CALLS = 12  # at most, of an answer in one such run, which gets the time of as many runs
@@ -23,7 +21,9 @@ _DEEP, _MANY = 3, 1_000  # levels and items of what a learner's variables hold t
 _HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
 
 
-def called_again(call: Callable[[Given], object], answer: object, given: Given, earlier: Sequence[Given]) -> list[Any]:
+def called_again(
+    call: Callable[[Given], object], answer: object, given: Given, earlier: Sequence[Given]
+) -> list[object]:
     """[what the last call gives, {what the calls changed: which}]; the first calls get each of `earlier`, the last two
     `given`, at last in the objects of the call before these two.
 
@@ -34,7 +34,7 @@ def called_again(call: Callable[[Given], object], answer: object, given: Given, 
     drawn, settings = _generators(), _settings()
     found, mine = {"arguments": "", "settings": ""}, given
 
-    def called(one: Given, filled: Given | None = None) -> Any:
+    def called(one: Given, filled: Given | None = None) -> object:
         nonlocal mine
         mine = filled or _copied(one)  # two cases may share their tensors
         result = call(mine)
@@ -49,7 +49,7 @@ def called_again(call: Callable[[Given], object], answer: object, given: Given, 
         _seed(1)
         called(given)
         ends, held = _generators(), _held(answer)
-        kept = all(_same(was, plain(now)) for now, was in results)
+        kept = all(unchanged(was, plain(now)) for now, was in results)
         _seed(2)
         value = plain(called(given, _refilled(last, given)))
         found |= {
@@ -68,28 +68,32 @@ def _copied(given: Given) -> Given:
 
 def _refilled(old: Given, new: Given) -> Given:
     """The arguments `new` in the objects of `old` where these are alike, as loops write into the same tensors."""
-    filled = Given(*_written((old.args, old.kwargs), copied((new.args, new.kwargs))))
-    alike = _same(new.args, filled.args) and _same(new.kwargs, filled.kwargs)
+    written = _written((old.args, old.kwargs), copied((new.args, new.kwargs)))
+    assert isinstance(written, tuple)
+    filled = Given(*written)
+    alike = unchanged(new.args, filled.args) and unchanged(new.kwargs, filled.kwargs)
     return filled if alike else _copied(new)  # objects that share memory cannot be filled one by one
 
 
-def _written(old: Any, new: Any) -> Any:
-    kind, torch = type(new), sys.modules.get("torch")
-    if kind is not type(old):
+def _written(old: object, new: object) -> object:
+    torch = sys.modules.get("torch")
+    if type(old) is not type(new):
         return new
-    if kind is tuple:
+    if type(old) is tuple and type(new) is tuple:
         return tuple(_written(*pair) for pair in zip_longest(old[: len(new)], new))
-    if kind is list:
+    if type(old) is list and type(new) is list:
         old[:] = [_written(*pair) for pair in zip_longest(old[: len(new)], new)]
         return old
-    if kind is dict:
+    if type(old) is dict and type(new) is dict:
         filled = {key: _written(old.get(key), each) for key, each in new.items()}
         old.clear()
         old.update(filled)
         return old
-    if torch and kind is torch.Tensor and not (old.requires_grad or new.requires_grad):
-        return old.copy_(new) if (old.shape, old.dtype) == (new.shape, new.dtype) else new
-    return new
+    if torch is None or type(new) is not torch.Tensor or not (is_tensor(old) and is_tensor(new)):
+        return new
+    if old.requires_grad or new.requires_grad or (old.shape, old.dtype) != (new.shape, new.dtype):
+        return new
+    return old.copy_(new)
 
 
 # ----------------------------------------------------------------------------------------------------------- arguments
@@ -104,40 +108,17 @@ def first_changed(given: Given, mine: Given) -> str:
             calls = [(one, two) for one, two in pairs if isinstance(one, tuple) and isinstance(two, tuple)]
     for one, two in calls:
         for number, (was, now) in enumerate(zip(one, two, strict=False), 1):
-            if not _same(was, now):
+            if not unchanged(was, now):
                 return f"number {number}" if type(was) is not list else "a list"
-    return next((name for name, was in given.kwargs.items() if not _same(was, mine.kwargs.get(name))), "")
-
-
-def _same(was: Any, now: Any) -> bool:
-    """Whether plain data are as they were: the same items in the same order, and tensors with the same numbers."""
-    kind = type(was)
-    if was is now:  # what cannot change is not copied
-        return True
-    if kind is not type(now):
-        return False
-    if kind in (list, tuple):
-        return len(was) == len(now) and (all(map(is_, was, now)) or all(map(_same, was, now)))
-    if kind is dict:
-        values = was.values(), now.values()
-        return list(was) == list(now) and (all(map(is_, *values)) or all(map(_same, *values)))
-    torch = sys.modules.get("torch")
-    if torch and isinstance(was, torch.Tensor):
-        alike = was.shape == now.shape and was.dtype == now.dtype
-        return alike and bool(
-            torch.equal(was.detach(), now.detach())
-            or torch.equal(was.isnan(), now.isnan())
-            and torch.equal(was.detach().nan_to_num(), now.detach().nan_to_num())
-        )
-    return kind not in (bool, int, float, str) or was == now or was != was
+    return next((name for name, was in given.kwargs.items() if not unchanged(was, mine.kwargs.get(name))), "")
 
 
 # ------------------------------------------------------------------------------------------- generators and settings
 
 
-def _generators() -> dict[str, Any]:
+def _generators() -> dict[str, object]:
     """The states of the generators that all code of a process shares."""
-    states: dict[str, Any] = {"Python's random": random.getstate()}
+    states: dict[str, object] = {"Python's random": random.getstate()}
     if torch := sys.modules.get("torch"):
         states["torch"] = torch.get_rng_state().numpy().tobytes()
     return states
@@ -149,15 +130,17 @@ def _seed(number: int) -> None:
         torch.default_generator.manual_seed(number)
 
 
-def _restore(states: Mapping[str, Any]) -> None:
-    random.setstate(states["Python's random"])
-    if (torch := sys.modules.get("torch")) and "torch" in states:
-        torch.set_rng_state(torch.frombuffer(bytearray(states["torch"]), dtype=torch.uint8))
+def _restore(states: Mapping[str, object]) -> None:
+    pythons, torchs = states["Python's random"], states.get("torch")
+    assert isinstance(pythons, tuple)
+    random.setstate(pythons)
+    if (torch := sys.modules.get("torch")) and isinstance(torchs, bytes):
+        torch.set_rng_state(torch.frombuffer(bytearray(torchs), dtype=torch.uint8))
 
 
-def _settings() -> dict[str, Any]:
+def _settings() -> dict[str, object]:
     """What all code of a process shares and a function should leave alone, in words."""
-    found: dict[str, Any] = {"the current folder": os.getcwd(), "the environment variables": dict(os.environ)}
+    found: dict[str, object] = {"the current folder": os.getcwd(), "the environment variables": dict(os.environ)}
     if torch := sys.modules.get("torch"):
         found["torch's default dtype"] = torch.get_default_dtype()
         found["whether torch records gradients"] = torch.is_grad_enabled()
@@ -184,7 +167,7 @@ def _held(answer: object) -> dict[str, int]:
     return found
 
 
-def _of_a_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+def _of_a_function(function: types.FunctionType) -> Iterator[tuple[str, object]]:
     yield "a default argument", function.__defaults__ or ()
     yield "an attribute", function.__dict__
     yield "a closure", [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]

@@ -8,25 +8,29 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import TypeVar
+
+from course_lib.async_errors import raise_in, settle, unreported
 
 WAITING = 6  # times its seconds may pass while code waits, or while others use the processor
 _TIDYING = 1.0  # s to end in once it was raised; where code has caught it, it is raised again
 _AGAIN = 0.05  # s from then on
 _LINES = 5  # at the next lines, as many
+Made = TypeVar("Made")
 
 
 class OutOfTime(BaseException):
     """Raised in code that runs too long; not an Exception, so that `except Exception` does not catch it."""
 
 
-def limited(work: Callable[[], object], seconds: float) -> Any:
+def limited(work: Callable[[], Made], seconds: float) -> Made:
     """The result of `work()`. OutOfTime is raised in it once the process has computed for `seconds`, or after `WAITING`
     times as long."""
     here = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
     handled = sys.exception()
     try:
-        return (_by_signal if here else _by_thread)(work, _left(seconds))
+        with unreported(OutOfTime):
+            return (_by_signal if here else _by_thread)(work, _left(seconds))
     except OutOfTime as error:
         ended = error
     # raised at an `except` itself, it leaves Python in the state of handling it: each later error would name it as well
@@ -40,7 +44,7 @@ def _left(seconds: float) -> Callable[[], float]:
     return lambda: min(seconds - (time.process_time() - computed), WAITING * seconds - (time.monotonic() - start))
 
 
-def _by_signal(work: Callable[[], object], left: Callable[[], float]) -> Any:
+def _by_signal(work: Callable[[], Made], left: Callable[[], float]) -> Made:
     """In the main thread: a signal ends waiting too."""
     own, over, raised, traced = sys._getframe(), False, 0, sys.gettrace()
 
@@ -77,7 +81,7 @@ def _raise_at_a_line(frame: FrameType, top: FrameType, attempt: int) -> None:
         below.append(below[-1].f_back)
     lines = attempt // len(below) % _LINES
 
-    def at_line(_: FrameType, event: str, __: object) -> Any:
+    def at_line(_: FrameType, event: str, __: object) -> object:
         nonlocal lines
         if event == "line":
             lines -= 1
@@ -89,18 +93,15 @@ def _raise_at_a_line(frame: FrameType, top: FrameType, attempt: int) -> None:
     sys.settrace(lambda *_: None)
 
 
-def _by_thread(work: Callable[[], object], left: Callable[[], float]) -> Any:
+def _by_thread(work: Callable[[], Made], left: Callable[[], float]) -> Made:
     """In any other thread, and on Windows: what waits notices only when it goes on."""
-    me, over = ctypes.c_ulong(threading.get_ident()), threading.Event()
-
-    def raise_in_me(what: object) -> None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(me, what)
+    me, over = threading.get_ident(), threading.Event()
 
     def watch() -> None:
         pause = _TIDYING
         while not over.wait(max(left(), _AGAIN)):
             if left() <= 0:
-                raise_in_me(ctypes.py_object(OutOfTime))
+                raise_in(me, OutOfTime)
                 over.wait(pause)
                 pause = _AGAIN
 
@@ -114,7 +115,7 @@ def _by_thread(work: Callable[[], object], left: Callable[[], float]) -> Any:
             try:
                 over.set()
                 watcher.join()
-                raise_in_me(None)
+                settle(OutOfTime)
                 ended = True
             except OutOfTime:  # too late: the work has just ended
                 pass

@@ -11,8 +11,7 @@ import socket
 import sys
 import threading
 import time
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_grader import exercises
 from course_grader.records import Case
@@ -21,11 +20,17 @@ from course_grader.remote_ranks.codec import encode
 from course_grader.worker.process_state import seed_everything
 from course_grader.worker.runners import run_probe
 
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+    from torch import Tensor
+
+    from course_lib.cluster import Comm
+
 _TIMES = 12  # enough for Python 3.11 to have specialized the code
 _CELL = "import math\n\ndef warmed_up(x):\n    return math.sqrt(x)\n\nwarmed_up(2.0)"
 
 
-def warm_up(shell: Any, torch: bool) -> None:
+def warm_up(shell: "InteractiveShell", torch: bool) -> None:
     """Run a cell, a case, a message, and with torch a few communicating ranks. Leaves no name behind."""
     before = set(shell.user_ns)
     for _ in range(_TIMES):
@@ -40,7 +45,7 @@ def warm_up(shell: Any, torch: bool) -> None:
     seed_everything()
 
 
-def _like_data(torch: bool) -> Any:
+def _like_data(torch: bool) -> list[object]:
     if not torch:
         return [1, 2.0, "three", None]
     import torch as module
@@ -51,11 +56,11 @@ def _like_data(torch: bool) -> Any:
 
 def _case(data: object) -> None:
     request = trusted_pickle.unpack(trusted_pickle.pack({"do": "probe", "args": (data,), "kwargs": {}}))
-    outcome = run_probe(SimpleNamespace(probe=exercises.call), Case(name="", args=request["args"]), lambda given: given)  # type: ignore[arg-type]
+    outcome = run_probe(exercises.call, Case(name="", args=request["args"]), lambda given: given)
     encode({"state": outcome.state, "value": outcome.value})
 
 
-def _talk(comm: Any, x: Any) -> Any:
+def _talk(comm: "Comm", x: "Tensor") -> "Tensor":
     """What the ranks do: send, receive, reduce."""
     near, far = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     got = x.clone()

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from course_grader import intake
 from course_grader.intake import MAX_BYTES, MAX_CELLS
@@ -191,7 +191,7 @@ class WorkerPool:
         return _Forked(self._server, folder)
 
 
-def pass_socket(channel: Channel, request: dict[str, Any]) -> tuple[bytes, Channel]:
+def pass_socket(channel: Channel, request: dict[str, object]) -> tuple[bytes, Channel]:
     """Send a request together with one end of a new channel. Returns its token and our end."""
     mine, theirs = socket.socketpair()
     token = secrets.token_bytes(16)

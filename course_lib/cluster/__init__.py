@@ -19,19 +19,4 @@ Names are loaded when they are first used, so that the codec works without torch
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(
-    __name__,
-    {
-        "comm": ("AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm", "P2POp"),
-        "adversary": ("Adversary",),
-        "in_flight": ("Hazard", "InFlight"),
-        "errors": ("ClusterError", "Deadlock", "Mismatch", "RankError", "Refused", "Unfinished", "Wait"),
-        "adversarial_delivery": ("Case", "adversaries", "interleavings"),
-        "launcher": ("launch",),  # a name of release 1.0: it is `course_runs.real_ranks.launch` now
-        "meter": ("Meter",),
-        "run": ("Run",),
-        "simulation": ("attempt", "simulate"),
-        "topology": ("Level", "Topology"),
-        "point_to_point": ("Work",),
-    },
-)
+__getattr__, __dir__, __all__ = on_first_use(__name__, older={"launch": "launcher"})

@@ -9,7 +9,7 @@ poll.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ import torch
 from course_lib.cluster.adversary import Adversary
 from course_lib.cluster.program import Program
 from course_lib.cluster.run import Run
-from course_lib.cluster.simulation import attempt
+from course_lib.cluster.simulation import Options, attempt
 
 SEEDS = 10  # random orders for programs whose outcome may depend on order
 
@@ -50,7 +50,7 @@ def interleavings(
     *,
     check: Callable[[Run], bool] | None = None,
     streams: bool = True,
-    **options: object,
+    **options: Unpack[Options],
 ) -> Case | None:
     """The smallest failing case under all adversaries, or None.
 
@@ -73,12 +73,13 @@ def _on(
     own: Sequence[object] | None,
     check: Callable[[Run], bool] | None,
     streams: bool,
-    options: dict[str, Any],
+    options: Options,
 ) -> Case | None:
     program = Program(fn, ranks, args, own)
 
     def run(adversary: Adversary) -> Run:
-        return attempt(fn, ranks, adversary=adversary, program=program, **{"capture": 0, **options})
+        chosen: Options = {"capture": 0, **options, "adversary": adversary, "program": program}
+        return attempt(fn, ranks, **chosen)
 
     lenient = run(Adversary(math.inf))
     todo = adversaries(streams)

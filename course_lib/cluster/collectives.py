@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -348,7 +348,11 @@ def message_cost(nbytes: float, latency: float, bandwidth: float) -> Cost:
     return Cost(alpha + size * beta, size, 1)
 
 
-def ring_share(ranks: Numeric) -> Any:
+@overload
+def ring_share(ranks: float) -> float: ...
+@overload
+def ring_share(ranks: np.ndarray) -> np.ndarray: ...
+def ring_share(ranks: Numeric) -> Numeric:
     """The share of all bytes that each of N ranks sends in a ring all-gather or reduce-scatter: (N − 1)/N."""
     return (ranks - 1) / ranks
 
@@ -439,7 +443,7 @@ def ring_tree_crossover(ranks: int, latency: float, bandwidth: float) -> float:
 # --- rings through several servers
 
 
-def ranks_per_server(size: Numeric, stride: Numeric, per_server: int) -> Any:
+def ranks_per_server(size: Numeric, stride: Numeric, per_server: int) -> Numeric:
     """How many ranks of a group are in one server, at least. The group's ranks are `stride` apart; a server has
     `per_server` in a row."""
     near = np.clip(per_server // stride, 1, size)
@@ -450,7 +454,7 @@ def ranks_per_server(size: Numeric, stride: Numeric, per_server: int) -> Any:
     return np.where(uneven, np.maximum(np.gcd(np.asarray(size * stride).astype(int), per_server) // stride, 1), near)
 
 
-def ring_rate(size: Numeric, near: Numeric, inside: Numeric, across: Numeric) -> Any:
+def ring_rate(size: Numeric, near: Numeric, inside: Numeric, across: Numeric) -> Numeric:
     """Bytes/s of a ring of `size` ranks with `near` of them in each server: the wire of every group, in every chapter.
 
     `inside` and `across` are the rates of one rank's link and of its adapter, one way. A ring leaves a server over the

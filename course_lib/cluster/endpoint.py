@@ -43,7 +43,7 @@ class Endpoint:
         self.work: list[tuple[str, str, float]] = []  # computing not yet reported to the kernel
         self.handles: WeakSet[object] = WeakSet()  # those of its operations that the program still holds
 
-    def run(self, body: Callable[..., object], *arguments: object) -> Any:
+    def run(self, body: Callable[..., object], *arguments: object) -> object:
         """Run the rank's function; its result."""
         return body(*arguments)
 

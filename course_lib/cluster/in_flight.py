@@ -20,7 +20,7 @@ access in a backward pass after the hook that posted, or in one that `torch.auto
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
 from types import BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -43,6 +44,8 @@ MOST = 20  # hazards recorded per rank
 _depth, _mode_at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
 _packing = torch._C._autograd._top_saved_tensors_default_hooks
 _push, _pop = torch._C._push_on_torch_function_stack, torch._C._pop_torch_function_stack
+# Entering a dispatch mode as a context also sets flags for torch's compiler, which all ranks would share.
+_watch_operations, _end_watch = torch._C._push_on_torch_dispatch_stack, torch._C._pop_torch_dispatch_stack
 _SHOWN = frozenset(
     (Tensor.__repr__, Tensor.__format__, Tensor.tolist)
 )  # read every element, outside of torch's operations
@@ -134,7 +137,7 @@ class FlightWatch(TorchFunctionMode):
         self._told: set[int] = set()  # calls with a hazard: one each is enough
         self.resting = True  # the cluster's own code runs
         self._inside = 0  # functions that it runs: torch has taken it off the stack meanwhile
-        self._operations = _Operations(self)
+        self._operations: _Operations | None = None  # once it is needed: most ranks never do
 
     def start(self, flights: Sequence[Flight]) -> None:
         """The tensors of these calls are in flight. The communicator's call goes on."""
@@ -190,21 +193,31 @@ class FlightWatch(TorchFunctionMode):
         while any(_mode_at(index) is self for index in range(_depth())):
             _pop()
 
-    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         self._inside += 1
         try:
             if self.resting or not self.flights or (_keeps_to(func) and not self._reaches(args, kwargs)):
                 return func(*args, **(kwargs or {}))
-            if func in _SHOWN:
+            if func in _SHOWN and isinstance(args[0], Tensor):
                 self.touch(args[0], False, False)
-            elif func in _RESHAPING:
+            elif func in _RESHAPING and isinstance(args[0], Tensor):
                 self.refuse(args[0])
-            with self._operations:
+            self._operations = self._operations or _Operations(self)
+            _watch_operations(self._operations)
+            try:
                 return func(*args, **(kwargs or {}))
+            finally:
+                _end_watch(None)
         finally:
             self._inside -= 1
 
-    def _reaches(self, args: Iterable[Any], kwargs: Mapping[str, Any] | None = None) -> bool:
+    def _reaches(self, args: Iterable[Any], kwargs: Mapping[str, object] | None = None) -> bool:
         """Whether arguments may lead an operation to a tensor in flight: through its storage, or by running other
         code."""
         for value in (*args, *kwargs.values()) if kwargs else args:
@@ -212,7 +225,7 @@ class FlightWatch(TorchFunctionMode):
             if kind is Tensor or kind is Parameter:
                 if value.layout is not torch.strided or value.untyped_storage()._cdata in self._homes:
                     return True
-                if value.requires_grad and _packing(True) is not None:  # hooks that see what autograd saves
+                if value.requires_grad and _others_hooks():
                     return True
             elif kind is list or kind is tuple:
                 if self._reaches(value):
@@ -271,10 +284,12 @@ class _Operations(TorchDispatchMode):
         super().__init__()
         self._watch = watch
 
-    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None
+    ) -> object:
         if self._watch.flights and not self._watch.resting and not func.is_view:
             access = _accesses.get(func) or _access(func)
-            if access.replaces:
+            if access.replaces and isinstance(args[0], Tensor):
                 self._watch.refuse(args[0])
             if access.looks:
                 for position, value in enumerate(args):
@@ -291,6 +306,12 @@ def _keeps_to(func: object) -> bool:
     """Whether a torch function uses no tensors but those in its arguments: one in C, or one in Python that runs no
     graph."""
     return isinstance(func, _IN_C) or (getattr(func, "__module__", "") in _TORCHS and func is not Tensor.backward)
+
+
+def _others_hooks() -> bool:
+    """Whether hooks see what autograd saves, and may use other tensors; the library's own take its place alone."""
+    hooks = _packing(True)
+    return hooks is not None and not (getattr(hooks[0], "__module__", None) or "").startswith("course_lib.")
 
 
 def _home(buffer: Tensor) -> int:
@@ -316,10 +337,10 @@ class _Access(NamedTuple):
     writes: frozenset[int | str]
 
 
-_accesses: dict[Any, _Access] = {}
+_accesses: dict[OpOverload, _Access] = {}
 
 
-def _access(func: Any) -> _Access:
+def _access(func: OpOverload) -> _Access:
     name = func._schema.name.removeprefix("aten::")
     written = [
         (position, argument.name)

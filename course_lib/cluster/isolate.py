@@ -1,6 +1,5 @@
 """Ranks share nothing: copies by value of functions and what they use."""
 
-import importlib
 import io
 import pickle
 import sys
@@ -10,15 +9,17 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Generic, TypeVar
 
 import cloudpickle
 import torch
+from cloudpickle import cloudpickle as _pickler
 
 from course_lib.folders import OURS
 
-_pickler: Any = importlib.import_module("cloudpickle.cloudpickle")
 _LOCK = threading.Lock()
+Thing = TypeVar("Thing")
+Key = int | tuple[int, torch.dtype | None]  # of a plain tensor, or of a storage and its dtype
 _PLAIN = frozenset({int, float, bool, str, bytes, type(None), tuple, list, dict})  # no tensors or storages themselves
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -31,11 +32,11 @@ class Writer(cloudpickle.Pickler):
         self.memory: dict[int, torch.UntypedStorage] = {}
         self.tensors: dict[int, torch.Tensor] = {}  # plain ones, by id
 
-    def persistent_id(self, thing: Any) -> Any:
+    def persistent_id(self, thing: object) -> object:
         kind = type(thing)
         if kind in _PLAIN:
             return None
-        if kind is torch.Tensor:
+        if type(thing) is torch.Tensor:
             return self._tensor_id(thing)
         if isinstance(thing, torch.storage.TypedStorage):
             memory, dtype = thing._untyped_storage, thing.dtype
@@ -57,10 +58,10 @@ class Writer(cloudpickle.Pickler):
         return id(thing)
 
 
-class Blueprint:
+class Blueprint(Generic[Thing]):
     """A serialized object, by value, from which independent copies are made."""
 
-    def __init__(self, thing: object, name: str | tuple[str, ...] = "the function") -> None:
+    def __init__(self, thing: Thing, name: str | tuple[str, ...] = "the function") -> None:
         file = io.BytesIO()
         with _by_value(thing, here=True):
             writer = Writer(file)
@@ -72,25 +73,25 @@ class Blueprint:
                 raise ValueError(cannot_copy(_dump, thing, name, error)) from None
         self._bytes = file.getvalue()
         self._memory = {key: memory.clone() for key, memory in writer.memory.items()}
-        self._tensors: dict[int, tuple[Any, ...]] = {  # dtype, storage, and the place there
-            key: (plain.dtype, plain.untyped_storage()._cdata, plain.storage_offset(), plain.size(), plain.stride())
-            for key, plain in writer.tensors.items()
+        self._tensors: dict[int, tuple[torch.dtype, int, int, torch.Size, tuple[int, ...]]] = {  # place in a storage
+            key: (each.dtype, each.untyped_storage()._cdata, int(each.storage_offset()), each.size(), each.stride())
+            for key, each in writer.tensors.items()
         }
 
-    def copy(self, memory: dict[int, torch.UntypedStorage] | None = None) -> Any:
+    def copy(self, memory: dict[int, torch.UntypedStorage] | None = None) -> Thing:
         """A new copy; its storages are added to `memory`, if given."""
         memory = {} if memory is None else memory
         tensors: dict[int, torch.Tensor] = {}
 
-        def load(key: int | tuple[int, torch.dtype | None]) -> Any:
+        def load(key: Key) -> torch.Tensor | torch.storage.TypedStorage:
             if isinstance(key, int):
                 if key not in tensors:
-                    dtype, which, *place = self._tensors[key]
-                    tensors[key] = torch.empty(0, dtype=dtype).set_(stored(which), *place)
+                    dtype, which, offset, size, stride = self._tensors[key]
+                    tensors[key] = torch.empty(0, dtype=dtype).set_(stored(which), offset, size, stride)
                 return tensors[key]
-            which, dtype = key
+            which, kind = key
             # torch's own rule: storage without a dtype is read back as one of bytes
-            return torch.storage.TypedStorage(wrap_storage=stored(which), dtype=dtype or torch.uint8, _internal=True)
+            return torch.storage.TypedStorage(wrap_storage=stored(which), dtype=kind or torch.uint8, _internal=True)
 
         def stored(which: int) -> torch.UntypedStorage:
             if which not in memory:
@@ -114,9 +115,9 @@ def pack(thing: object, name: str | tuple[str, ...] = "the function") -> bytes:
 
 
 class _Reader(pickle.Unpickler):
-    load_memory: Callable[[Any], Any]
+    load_memory: Callable[[Key], object]
 
-    def persistent_load(self, key: object) -> Any:
+    def persistent_load(self, key: Key) -> object:
         return self.load_memory(key)
 
 

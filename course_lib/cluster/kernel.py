@@ -9,6 +9,7 @@ and counts them, and `clock` orders events. Native collectives (`collective`) an
 """
 
 from collections.abc import Callable
+from importlib import import_module
 
 from course_lib.cluster.message_exchange import Delivery, Exchange, Keep, Move, Operation, RunState
 from course_lib.cluster.meter import Meter
@@ -16,7 +17,6 @@ from course_lib.cluster.protocol import YES, End, Reply, Request
 from course_lib.cluster.source_lines import Line
 from course_lib.cluster.topology import Topology
 from course_lib.cluster.traffic import Traffic
-from course_lib.lazy import named
 
 EXTENSIONS = {  # by `Request.op`: classes of callables that handle a request; a run loads them at the first one
     "collective": "course_lib.cluster.collective:Rendezvous",
@@ -125,7 +125,8 @@ class Kernel:
             return None
         if name in EXTENSIONS:
             if name not in self._extensions:
-                self._extensions[name] = named(EXTENSIONS[name])(self)
+                module, _, kind = EXTENSIONS[name].partition(":")
+                self._extensions[name] = getattr(import_module(module), kind)(self)
             return self._extensions[name](time, request)
         op = state.begin(time, request)
         self._exchange.post((op,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_lib.cluster.clock import Clock
 from course_lib.cluster.errors import ClusterError, Mismatch
@@ -13,8 +13,11 @@ from course_lib.cluster.protocol import ANY, YES, Reply, Request
 from course_lib.cluster.source_lines import Line, line_text
 from course_lib.cluster.traffic import TRACED, Traffic
 
-Move = Callable[[Any, Any], None]  # (into, data): copies between two tensors
-Keep = Callable[[Any], Any]  # copies data in flight
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Move = Callable[["Tensor", "Tensor"], None]  # (into, data): copies between two tensors
+Keep = Callable[["Tensor"], "Tensor"]  # copies data in flight
 Posted = dict[tuple[bool, int, int, int, int], deque["Operation"]]  # (is a send, group, rank, peer, tag) -> not matched
 
 
@@ -73,7 +76,7 @@ class RunState:
     def __init__(self, ranks: int, seed: int | None = None) -> None:
         self.ranks, self.clock = ranks, Clock(ranks, seed)
         self.calls, self.requests, self.collectives = [0] * ranks, [0] * ranks, [0] * ranks
-        self.results: list[Any] = [None] * ranks
+        self.results: list[object] = [None] * ranks
         self.done = [False] * ranks
         self.known = [0] * ranks  # the last round that the rank knows to be complete
         self.operations: list[dict[int, Operation]] = [{} for _ in range(ranks)]  # by call number
@@ -134,7 +137,7 @@ class Delivery:
     """
 
     def __init__(self, state: RunState, move: Move | None) -> None:
-        self.writes: list[list[tuple[int, Any]]] = [[] for _ in range(state.ranks)]  # by rank: (call, data)
+        self.writes: list[list[tuple[int, Tensor]]] = [[] for _ in range(state.ranks)]  # by rank: (call, data)
         self._state, self._move = state, move
 
     def matched(self, send: Operation, recv: Operation) -> None:
@@ -166,7 +169,7 @@ class Delivery:
         send.kept = True
         send.data = recv.into = send.mate = recv.mate = None
 
-    def write(self, op: Operation, into: object, data: object) -> None:
+    def write(self, op: Operation, into: Tensor | None, data: Tensor) -> None:
         """Give the operation's rank what has arrived."""
         if into is None:
             self.writes[op.rank].append((op.call, data))

@@ -42,7 +42,7 @@ class Meter:
         self.steps, self.calls, self.collectives = steps, calls, collectives
         self.pairs: dict[tuple[int, int], tuple[int, int]] = {}  # (src, dst) -> (bytes, messages)
         self.levels = dict.fromkeys(levels, (0, 0))  # level -> (bytes, messages)
-        self.ledgers: Sequence[Mapping[str, Any] | None] | None = None  # memory and FLOPs counted on each rank
+        self.ledgers: Sequence[Mapping[str, object] | None] | None = None  # memory and FLOPs counted on each rank
         for (src, dst), path in paths.items():
             self.bytes_sent[src] += path.nbytes
             self.bytes_received[dst] += path.nbytes
@@ -82,10 +82,10 @@ class Meter:
         """Bytes sent by all ranks together."""
         return sum(self.bytes_sent)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The counts as plain data; pairs as a list of (src, dst, bytes, messages)."""
         names = ("bytes_sent", "bytes_received", "messages_sent", "messages_received", "steps", "calls", "collectives")
-        plain: dict[str, Any] = {name: list(getattr(self, name)) for name in names}
+        plain: dict[str, object] = {name: list(getattr(self, name)) for name in names}
         plain["pairs"] = [(*pair, *counts) for pair, counts in sorted(self.pairs.items())]
         plain["levels"] = dict(self.levels)
         if self.ledgers is not None:

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 import numpy.random
@@ -24,7 +24,7 @@ from course_lib.cluster.process_tuning import on_core, this_core, young_garbage
 from course_lib.cluster.program import Body
 from course_lib.cluster.protocol import End, Reply, Request, Work
 from course_lib.cluster.source_lines import Line
-from course_lib.cluster.thread_host import ThreadHost
+from course_lib.cluster.thread_host import Link, ThreadHost
 from course_lib.cluster.torch_world import torch_worlds
 from course_lib.model.accounting import Accounting, Ledger
 
@@ -46,7 +46,7 @@ class ObservedEndpoint(Endpoint):
         self._guards: dict[int, Callable[[int, Line], None]] = {}  # by call: checks that what is sent has not changed
         self.paused, self.resumed = self.chance.leave, self.chance.enter  # type: ignore[method-assign]
 
-    def run(self, body: Callable[..., object], *arguments: object) -> Any:
+    def run(self, body: Callable[..., object], *arguments: object) -> object:
         """Run the rank's function; its result."""
         self.chance.bind()
         account = self.account
@@ -65,7 +65,7 @@ class ObservedEndpoint(Endpoint):
                 if account is not None:
                     self.ledger = account.ledger()
 
-    def finish(self, result: object) -> Any:
+    def finish(self, result: object) -> object:
         """The rank's result as the kernel gets it."""
         return result
 
@@ -76,7 +76,7 @@ class ObservedEndpoint(Endpoint):
             self._charged = self.account.flops
         return super().spent()
 
-    def call(self, request: Request) -> Any:
+    def call(self, request: Request) -> object:
         """Pass a request to the kernel; the value of its reply."""
         if self.work or self.account is not None:
             request.work = self.spent()
@@ -149,7 +149,7 @@ class ObservedHost(ThreadHost):
 
     def __init__(
         self,
-        link: Any,
+        link: Link,
         bodies: Mapping[int, Callable[..., object]],
         ranks: int,
         *,
@@ -211,7 +211,7 @@ class ObservedHost(ThreadHost):
             return self.link.step(request)
 
 
-def _given(body: Callable[..., object]) -> list[Any]:
+def _given(body: Callable[..., object]) -> list[object]:
     """The tensors that a rank holds from the start, for its accounting."""
     if not isinstance(body, Body):
         return []
@@ -292,10 +292,10 @@ _random_here = threading.local()
 _torch_generator = torch.default_generator
 
 
-def _rank_random(name: str) -> Callable[..., Any]:
+def _rank_random(name: str) -> Callable[..., object]:
     shared = getattr(random._inst, name)
 
-    def call(*args: object, **kwargs: object) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         mine = getattr(_random_here, "generator", None)
         return shared(*args, **kwargs) if mine is None else getattr(mine, name)(*args, **kwargs)
 
@@ -303,6 +303,7 @@ def _rank_random(name: str) -> Callable[..., Any]:
     return call
 
 
+_of_ranks = {name: _rank_random(name) for name in _random_names}
 _spare: list[np.random.MT19937] = []
 
 
@@ -342,13 +343,11 @@ def own_generators() -> Iterator[None]:
     kept_torch, kept_numpy = _torch_generator.get_state(), numpy.random.mtrand.get_bit_generator()
     kept_state = np.random.get_state()
     kept_names = {name: getattr(random, name) for name in _random_names}
-    for name in _random_names:
-        setattr(random, name, _rank_random(name))
+    vars(random).update(_of_ranks)
     try:
         yield
     finally:
-        for name, function in kept_names.items():
-            setattr(random, name, function)
+        vars(random).update(kept_names)
         _random_here.generator = None
         _torch_generator.set_state(kept_torch)
         numpy.random.mtrand.set_bit_generator(kept_numpy)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -46,7 +45,7 @@ class Program:
         """New bodies, one for each rank."""
         return {rank: self._body(own) for rank, own in enumerate(self._own)}
 
-    def _body(self, own: Blueprint | None) -> Body:
+    def _body(self, own: Blueprint[tuple[object, ...]] | None) -> Body:
         memory: dict[int, torch.UntypedStorage] = {}
         function, shared = self._common.copy(memory)
         return Body(function, (*shared, *(own.copy(memory) if own else ())), list(memory.values()))
@@ -56,10 +55,10 @@ class Program:
 class Body:
     """What a rank runs: its own copies of the function, the arguments and their memory."""
 
-    function: Callable[..., Any]
+    function: Callable[..., object]
     arguments: tuple[object, ...] = ()
     memory: Sequence[torch.UntypedStorage] = ()
 
-    def __call__(self, comm: PointToPoint, *more: object) -> Any:
+    def __call__(self, comm: PointToPoint, *more: object) -> object:
         """The function's result on this rank."""
         return self.function(comm, *self.arguments, *more)

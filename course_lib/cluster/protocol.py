@@ -1,9 +1,12 @@
 """The protocol between ranks and the kernel: requests, replies, and the end of a run."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_lib.cluster.source_lines import Line
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ANY = -1  # the peer of a receive from any source
 Work = tuple[tuple[str, str, float], ...]  # computing, as (kind, label, s)
@@ -18,7 +21,7 @@ class Request:
     peer: int = ANY
     tag: int = 0
     data: Any = None
-    into: Any = None
+    into: "Tensor | None" = None
     dtype: str = ""
     shape: tuple[int, ...] = ()
     nbytes: int = 0
@@ -26,7 +29,7 @@ class Request:
     line: Line = ""
     handle: int = 0
     work: Work = ()
-    reads: tuple[tuple[int, Any], ...] = ()  # (call number, tensor): what is sent has changed, in another process
+    reads: tuple[tuple[int, object], ...] = ()  # (call number, tensor): what is sent has changed, in another process
     more: Any = None  # the parts of a batch, or what an extension needs
 
 
@@ -35,7 +38,7 @@ class Reply:
     """A reply to a rank: a value, and arrived data as (call number, tensor) if its buffer is in another process."""
 
     value: Any = None
-    writes: tuple[tuple[int, Any], ...] = ()
+    writes: "tuple[tuple[int, Tensor], ...]" = ()
 
 
 YES = Reply(True)

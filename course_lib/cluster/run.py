@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course_lib.cluster.errors import Deadlock, Use
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.meter import Meter
 from course_lib.cluster.records import Message, Span
 from course_lib.cluster.traffic import TRACED
+
+if TYPE_CHECKING:
+    from course_lib.draw.style import Picture
 
 
 class Run:
@@ -26,7 +29,7 @@ class Run:
     ) -> None:
         self._kernel, self._ledgers = kernel, ledgers or {}
         self.ranks, self.topology = kernel.ranks, kernel.topology
-        self.results = kernel.state.results  # None for a rank that did not finish
+        self.results: list[Any] = kernel.state.results  # None for a rank that did not finish
         self.clock = kernel.state.clock.times  # virtual s
         self.seconds = max(self.clock)  # virtual time of the slowest rank
         self.by_chance = kernel.state.by_chance  # whether timing may change the outcome: polls, any source
@@ -81,7 +84,7 @@ class Run:
         """Whether there were more spans or messages than are kept."""
         return len(self._kernel.state.spans) >= TRACED or len(self._kernel.traffic.raw) >= TRACED
 
-    def show(self, **options: Any) -> Any:
+    def show(self, **options: Any) -> "Picture":
         """The timeline of all ranks as a picture."""
         from course_lib import draw  # the only import from a higher layer; needed only for the picture
 

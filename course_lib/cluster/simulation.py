@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypedDict, Unpack
 
 import torch
 
@@ -14,6 +14,17 @@ from course_lib.cluster.thread_host import move
 from course_lib.cluster.topology import Topology
 
 
+class Options(TypedDict, total=False):
+    """Further keywords of `simulate` and `attempt`."""
+
+    adversary: Machine | None  # delivers messages in the place of `buffering`
+    seed: int  # of the ranks' generators
+    timeout: float | None  # s of wall time
+    capture: int | None  # characters of the ranks' output that `run.output` keeps, instead of printing it
+    account: bool  # count memory and FLOPs (`run.meter.peak_bytes`, `.flops`) and charge the FLOPs to the clock
+    program: Program | None  # the prepared function with its arguments, for repeated runs
+
+
 def simulate(
     fn: Callable[..., object],
     ranks: int,
@@ -22,14 +33,14 @@ def simulate(
     topology: Topology | None = None,
     buffering: float = 0,
     debug: int | None = None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Run:
     """Run `fn(comm, *args)` on `ranks` ranks; raise `Deadlock`, `Mismatch`, `RankError` or `InFlight` if it fails.
 
     `per_rank[rank]` holds that rank's own arguments, which come last: `fn(comm, *args, *per_rank[rank])`; a single
     argument need not be a tuple. `buffering` is the number of messages per pair that a sender may have outstanding
     before they are received: 0 (as in NCCL and gloo), 1, or math.inf. `debug=r` runs rank r where `breakpoint()` works.
-    For the other arguments, see `attempt`.
+    For the other arguments, see `Options`.
     """
     run = attempt(fn, ranks, args, per_rank, topology, buffering, debug, **options)
     if run.error is None:
@@ -61,13 +72,7 @@ def attempt(
     account: bool = False,
     program: Program | None = None,
 ) -> Run:
-    """`simulate` without raising the errors of ranks: see `run.error`, `run.state` and `run.hazards`.
-
-    `timeout` is in seconds of wall time. `capture` keeps that many characters of the ranks' output in `run.output`
-    instead of printing them. `seed` seeds the generators. `adversary` replaces `buffering`. `account=True` counts each
-    rank's memory and FLOPs (`run.meter.peak_bytes`, `.flops`) and charges the FLOPs to its clock. `program` is the
-    prepared function with its arguments, for repeated runs.
-    """
+    """`simulate` without raising the errors of ranks: see `run.error`, `run.state` and `run.hazards`."""
     from course_lib.cluster.observed import ObservedHost  # a `ThreadHost` that also checks tensors in flight and memory
 
     check_ranks(ranks)
@@ -81,16 +86,9 @@ def attempt(
 
         machine = Adversary(buffering)
     kernel = Kernel(ranks, topology, machine, move, torch.Tensor.clone)
+    bodies, late, speed = (program or Program(fn, ranks, args, per_rank)).bodies(), machine.late, kernel.topology.flops
     host = ObservedHost(
-        kernel,
-        (program or Program(fn, ranks, args, per_rank)).bodies(),
-        ranks,
-        late=kernel.machine.late,
-        seed=seed,
-        debug=debug,
-        capture=capture,
-        speed=kernel.topology.flops,
-        account=account,
+        kernel, bodies, ranks, late=late, seed=seed, debug=debug, capture=capture, speed=speed, account=account
     )
     start = time.perf_counter()
     end = host.run(timeout)

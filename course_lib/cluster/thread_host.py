@@ -4,12 +4,10 @@ The host runs the loop: it passes a rank's request to the kernel, and the rank t
 rank has its own copy of the function and its arguments. However the run ends, no thread remains.
 """
 
-import ctypes
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any
+from typing import Protocol
 
 import torch
 
@@ -19,6 +17,13 @@ from course_lib.cluster.point_to_point import PointToPoint
 from course_lib.cluster.protocol import End, Reply, Request
 
 PATIENCE = 5.0  # s to wait for a thread to end
+
+
+class Link(Protocol):
+    """What takes requests: the kernel, or what leads to it."""
+
+    def step(self, request: Request | None) -> tuple[int, Reply] | End:
+        """Submit a rank's request, if there is one; the rank that runs next and its reply, or how the run ended."""
 
 
 def move(into: torch.Tensor, data: torch.Tensor) -> None:
@@ -37,7 +42,7 @@ class ThreadHost:
 
     def __init__(
         self,
-        link: Any,
+        link: Link,
         bodies: Mapping[int, Callable[..., object]],
         ranks: int,
         speed: float = 1e12,
@@ -45,7 +50,7 @@ class ThreadHost:
     ) -> None:
         """`speed` is in FLOP/s. The rank `debug` runs in the caller's thread, where `breakpoint()` works."""
         self.link, self.bodies, self.ranks, self.speed, self.debug = link, bodies, ranks, speed, debug
-        self.step: Callable[[Request | None], tuple[int, Reply] | End] = link.step
+        self.step = link.step
         self.error: BaseException | None = None  # what the link to the kernel raised
         self.endpoints = {rank: self.endpoint(rank) for rank in bodies}
         self.threads: dict[int, threading.Thread] = {}
@@ -199,20 +204,16 @@ class ThreadHost:
 
     def _stop(self) -> list[int]:
         """End every thread; return the ranks that could not be ended."""
-        deadline = time.monotonic() + PATIENCE
-        alive = {rank: thread for rank, thread in self.threads.items() if thread.ident is not None}
-        patience = 0.02  # s
-        while alive and time.monotonic() < deadline:
-            for rank, thread in list(alive.items()):
-                _release(self._locks[rank])
-                thread.join(patience)
-                if thread.is_alive() and thread.ident is not None:
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_Stop))
-                    thread.join(0.05)
-                if not thread.is_alive():
-                    del alive[rank]
-            patience = 0.001
-        return list(alive)
+        for rank, thread in self.threads.items():
+            _release(self._locks[rank])
+            if thread.ident is not None:
+                thread.join(0.02)
+        alive = {rank: thread for rank, thread in self.threads.items() if thread.is_alive()}
+        if not alive:
+            return []
+        from course_lib.async_errors import end_threads  # they compute, and do not ask whether the run is over
+
+        return end_threads(alive, lambda rank: _release(self._locks[rank]), _Stop, PATIENCE)
 
 
 def _release(lock: threading.Lock) -> None:

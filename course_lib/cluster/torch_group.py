@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -60,13 +60,13 @@ class GroupNumbers:
 class RankWorld(c10d._World):
     """One rank's groups, in the form in which torch keeps those of a process."""
 
-    pg_map: Any = None
-    pg_names: Any = None
-    pg_group_ranks: Any = None
-    pg_backend_config: Any = None
-    group_count: Any = None
-    tags_to_pg: Any = None
-    pg_to_tag: Any = None
+    pg_map: dict[dist.ProcessGroup, tuple[str, dist.Store]] = {}
+    pg_names: dict[dist.ProcessGroup, c10d.GroupName] = {}
+    pg_group_ranks: dict[dist.ProcessGroup, dict[int, int]] = {}
+    pg_backend_config: dict[dist.ProcessGroup, str] = {}
+    group_count: int = 0
+    tags_to_pg: dict[str, list[dist.ProcessGroup]] = {}
+    pg_to_tag: dict[dist.ProcessGroup, str] = {}
 
     def __init__(self, end: Endpoint) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class RankWorld(c10d._World):
         group = MeteredGroup(Comm(self._ranks), "0")
         store = dist.HashStore()
         store.set_timeout(timedelta(seconds=1))  # a rank that waited in it would keep the other ranks from running
-        name: Any = group.group_name
+        name = cast("c10d.GroupName", group.group_name)
         c10d._register_process_group(name, group)
         self.pg_map[group], self.pg_names[group], self.pg_backend_config[group] = (
             (BACKEND, store),
@@ -261,70 +261,78 @@ class MeteredGroup(_Group):
 
     # --- collectives
 
-    def barrier(self, opts: Any = None) -> MeteredWork:
+    def barrier(self, opts: object = None) -> MeteredWork:
         """Wait for all ranks."""
         return self._do(opts, (), self.comm.barrier)
 
-    def broadcast(self, tensors: Sequence[Tensor], opts: Any) -> MeteredWork:
+    def broadcast(self, tensors: Sequence[Tensor], opts: c10d.BroadcastOptions) -> MeteredWork:
         """Copy the tensors of the root."""
         return self._do(opts, tensors, *(partial(self.comm.broadcast, data, opts.rootRank) for data in tensors))
 
-    def reduce(self, tensors: Sequence[Tensor], opts: Any) -> MeteredWork:
+    def reduce(self, tensors: Sequence[Tensor], opts: c10d.ReduceOptions) -> MeteredWork:
         """Combine the tensors at the root."""
         calls = (partial(self.comm.reduce, data, opts.rootRank, _op(opts)) for data in tensors)
         return self._do(opts, tensors, *calls)
 
-    def allreduce(self, tensors: Sequence[Tensor], opts: Any) -> MeteredWork:
+    def allreduce(self, tensors: Sequence[Tensor], opts: object) -> MeteredWork:
         """Combine the tensors on every rank, each in a collective of its own."""
         return self._do(opts, tensors, *(partial(self.comm.all_reduce, data, _op(opts)) for data in tensors))
 
     allreduce_coalesced = allreduce
 
-    def gather(self, outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], opts: Any) -> MeteredWork:
+    def gather(
+        self, outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], opts: c10d.GatherOptions
+    ) -> MeteredWork:
         """Collect the tensors at the root."""
         into = outputs[0] if outputs else None
         return self._do(opts, into or (), partial(self.comm.gather, inputs[0], into, opts.rootRank))
 
-    def scatter(self, outputs: Sequence[Tensor], inputs: Sequence[Sequence[Tensor]], opts: Any) -> MeteredWork:
+    def scatter(
+        self, outputs: Sequence[Tensor], inputs: Sequence[Sequence[Tensor]], opts: c10d.ScatterOptions
+    ) -> MeteredWork:
         """Give each rank its tensor of the root's list."""
         parts = inputs[0] if inputs else None
         return self._do(opts, outputs, partial(self.comm.scatter, outputs[0], parts, opts.rootRank))
 
-    def allgather(self, outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], opts: Any = None) -> MeteredWork:
+    def allgather(
+        self, outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], opts: object = None
+    ) -> MeteredWork:
         """Collect the tensors of all ranks on every rank."""
         calls = (partial(self.comm.all_gather, into, data) for into, data in zip(outputs, inputs, strict=True))
         return self._do(opts, outputs[0], *calls)
 
     def allgather_coalesced(
-        self, outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], opts: Any = None
+        self, outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], opts: object = None
     ) -> MeteredWork:
         """`outputs[rank]` are the inputs of the rank."""
         return self.allgather(list(zip(*outputs, strict=True)), inputs, opts)
 
     def all_gather_single_coalesced(
-        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any = None
+        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: object = None
     ) -> MeteredWork:
         """Fill each output with the inputs of all ranks, in the order of ranks."""
         pairs = zip(outputs, inputs, strict=True)
         return self._do(opts, outputs, *(partial(self.comm.all_gather_into_tensor, *pair) for pair in pairs))
 
-    def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> MeteredWork:  # noqa: A002
+    def all_gather_single(self, output: Tensor, input: Tensor, opts: object = None) -> MeteredWork:  # noqa: A002
         """Fill the output with the inputs of all ranks, in the order of ranks."""
         return self.all_gather_single_coalesced([output], [input], opts)
 
     def reduce_scatter_single_coalesced(
-        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any
+        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: object
     ) -> MeteredWork:
         """Combine each input of all ranks; rank r gets part r."""
         pairs = zip(outputs, inputs, strict=True)
         calls = (partial(self.comm.reduce_scatter_tensor, *pair, _op(opts)) for pair in pairs)
         return self._do(opts, outputs, *calls)
 
-    def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any) -> MeteredWork:  # noqa: A002
+    def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: object) -> MeteredWork:  # noqa: A002
         """Combine the inputs of all ranks; rank r gets part r."""
         return self.reduce_scatter_single_coalesced([output], [input], opts)
 
-    def reduce_scatter(self, outputs: Sequence[Tensor], inputs: Sequence[Sequence[Tensor]], opts: Any) -> MeteredWork:
+    def reduce_scatter(
+        self, outputs: Sequence[Tensor], inputs: Sequence[Sequence[Tensor]], opts: object
+    ) -> MeteredWork:
         """Combine the lists of all ranks; rank r gets entry r."""
         whole = [torch.cat([part.reshape(-1) for part in parts]) for parts in inputs]
         return self.reduce_scatter_single_coalesced(outputs, whole, opts)
@@ -335,13 +343,13 @@ class MeteredGroup(_Group):
         input: Tensor,  # noqa: A002
         output_split_sizes: Sequence[int],
         input_split_sizes: Sequence[int],
-        opts: Any = None,
+        opts: object = None,
     ) -> MeteredWork:
         """Send part j of the input to rank j, and receive part i of the output from rank i; parts are rows."""
         call = partial(self.comm.all_to_all_single, output, input, output_split_sizes, input_split_sizes)
         return self._do(opts, [output], call)
 
-    def alltoall(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any = None) -> MeteredWork:
+    def alltoall(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: object = None) -> MeteredWork:
         """Send tensor j to rank j, and receive output i from rank i."""
         sizes = [[data.numel() for data in tensors] for tensors in (outputs, inputs)]
         sent = torch.cat([data.reshape(-1) for data in inputs])
@@ -361,7 +369,7 @@ class MeteredGroup(_Group):
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
 
-def _op(opts: Any) -> str:
+def _op(opts: object) -> str:
     op = getattr(opts, "reduceOp", opts)
     return str(getattr(op, "op", op)).rsplit(".", 1)[-1]
 
@@ -372,7 +380,7 @@ def _new_group(ranks: Sequence[int], name: str) -> MeteredGroup | None:
     return MeteredGroup(Comm(ranks, number), name) if end.rank in ranks else None
 
 
-def _create(options: Any, _: object) -> MeteredGroup | None:
+def _create(options: c10d._DistributedBackendOptions, _: object) -> MeteredGroup | None:
     """For torch before 2.13, whose groups do not create others."""
     if not getattr(getattr(here, "endpoint", None), "ranks", 0):
         raise RuntimeError(f'The backend "metered" exists only on the ranks of a run. {RANKS_HAVE_ONE}')

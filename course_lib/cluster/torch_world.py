@@ -14,30 +14,36 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_lib.cluster.endpoint import Endpoint, here
+
+if TYPE_CHECKING:
+    from course_lib.cluster.torch_group import RankWorld
 
 
 class Worlds:
     """`distributed_c10d._world` during a run: the world of the rank that asks, or of the process on other threads."""
 
-    def __init__(self, process: Any, process_functions: dict[str, Callable[..., Any]]) -> None:
+    process: object
+    process_functions: dict[str, Callable[..., object]]
+
+    def __init__(self, process: object, process_functions: dict[str, Callable[..., object]]) -> None:
         self.__dict__.update(process=process, process_functions=process_functions)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(_of_rank() or self.process, name)
 
     def __setattr__(self, name: str, value: object) -> None:
         setattr(_of_rank() or self.process, name, value)
 
-    def call(self, name: str, *args: Any, **options: Any) -> Any:
+    def call(self, name: str, *args: object, **options: object) -> object:
         """Call a function of torch.distributed that a rank has a version of its own of."""
         world = _of_rank()
         return (getattr(world, name) if world else self.process_functions[name])(*args, **options)
 
 
-def _of_rank() -> Any:
+def _of_rank() -> "RankWorld | None":
     end: Endpoint | None = getattr(here, "endpoint", None)
     if end is None or end.is_remote or not end.ranks:
         return None
@@ -52,7 +58,7 @@ def _of_rank() -> Any:
 @contextmanager
 def torch_worlds() -> Iterator[None]:
     """A context in which each rank has its own world of torch.distributed. It does nothing where that is not loaded."""
-    c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
+    c10d = sys.modules.get("torch.distributed.distributed_c10d")
     if c10d is None or not hasattr(c10d, "_world"):
         yield
         return
@@ -60,16 +66,16 @@ def torch_worlds() -> Iterator[None]:
     if torch.version.cuda and not torch.cuda.is_available():
         getattr(torch._C, "_ensureCUDADeviceGuardSet", bool)()  # torch 2.10 crashes if a rank is the first to call it
     process = c10d._world
-    functions: dict[str, Callable[..., Any]] = {}
+    functions: dict[str, Callable[..., object]] = {}
     with ExitStack() as stack:
         for own in (_init_process_group, _batch_isend_irecv):
             name = own.__name__[1:]
             functions[name] = stack.enter_context(_body_of(c10d, name, own.__code__))
-        c10d._world = Worlds(process, functions)
+        vars(c10d)["_world"] = Worlds(process, functions)
         try:
             yield
         finally:
-            c10d._world = process
+            vars(c10d)["_world"] = process
             if redistribute := sys.modules.get("torch.distributed.tensor._redistribute"):
                 redistribute._gen_transform_infos.cache_clear()  # by thread, whose numbers the next run has again
                 getattr(redistribute, "clear_redistribute_planner_cache", bool)()  # torch from 2.10 on
@@ -77,19 +83,19 @@ def torch_worlds() -> Iterator[None]:
 
 
 # Programs import these functions by name, so their bodies are replaced, not their names; they run in torch's module.
-_world: Any = None
+_world = Worlds(None, {})
 
 
-def _init_process_group(*args: Any, **options: Any) -> Any:
+def _init_process_group(*args: object, **options: object) -> object:
     return _world.call("init_process_group", *args, **options)
 
 
-def _batch_isend_irecv(*args: Any, **options: Any) -> Any:
+def _batch_isend_irecv(*args: object, **options: object) -> object:
     return _world.call("batch_isend_irecv", *args, **options)
 
 
 @contextmanager
-def _body_of(module: ModuleType, name: str, code: Any) -> Iterator[Callable[..., Any]]:
+def _body_of(module: ModuleType, name: str, code: object) -> Iterator[Callable[..., object]]:
     """Replace the body of a function for a while; yields a function with the body that it had."""
     function = inspect.unwrap(getattr(module, name))
     kept = function.__code__

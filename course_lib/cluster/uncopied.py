@@ -3,14 +3,13 @@
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any
 
 Dump = Callable[[object], object]  # raises where its argument cannot be copied
 
 
-def cannot_copy(dump: Dump, thing: Any, name: str | tuple[str, ...], error: Exception) -> str:
+def cannot_copy(dump: Dump, thing: object, name: str | tuple[str, ...], error: Exception) -> str:
     """What `dump` cannot copy and why, in words; several names are those of the parts of `thing`."""
-    for part, one in zip(thing, name, strict=True) if isinstance(name, tuple) else ():
+    for part, one in zip(thing, name, strict=True) if isinstance(thing, tuple) and isinstance(name, tuple) else ():
         try:
             dump(part)
         except Exception as inner:

@@ -1,15 +1,15 @@
 """A few runs as curves over their steps, one panel beside the other."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from course_lib.draw import palette, style
+from course_lib.draw.style import Picture
 
 INKS = (palette.BLUE, palette.VERMILION, palette.ORANGE)
 Panel = tuple[str, Mapping[str, Sequence[float]]]  # what is drawn, with its unit; values by the name of their run
 
 
-def drawn(panels: Mapping[str, Panel], alt: str, runs: str = "") -> Any:
+def drawn(panels: Mapping[str, Panel], alt: str, runs: str = "") -> Picture:
     """The figure, with `alt` for those who cannot see it: at most two panels by title, at most three runs, the first on
     top; `runs` heads the legend."""
     if not 1 <= len(panels) <= 2 or any(not 1 <= len(curves) <= len(INKS) for _, curves in panels.values()):

@@ -7,10 +7,14 @@ there is. Controls have labels with units, work from the keyboard, and say their
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
 
 from course_lib.draw import style
-from course_lib.draw.explorer import FOLDER, Control, Draw, Explorer
+from course_lib.draw.explorer import FOLDER, Control, Draw, Explorer, Setting
+
+if TYPE_CHECKING:
+    from ipywidgets import DOMWidget
 
 # Tracks of one length and readouts in one column; a drop-down's arrow that is there in the dark theme too.
 _ARROW = (
@@ -30,15 +34,16 @@ _LOOK = f"""
 .course-controls .widget-play button:nth-child(2)::after{{content:"stop"}}
 [data-jp-theme-light=false] .course-controls{{--jp-widgets-dropdown-arrow:url('{_ARROW}')}}
 """
+Value = TypeVar("Value")
 
 
 def slider(
-    values: Sequence[object],
+    values: Sequence[Value],
     start: object = None,
     *,
     label: str = "",
-    text: Callable[[Any], str] | None = None,
-    when: Callable[[dict[str, Any]], bool] | None = None,
+    text: Callable[[Value], str] | None = None,
+    when: Callable[[Setting], bool] | None = None,
 ) -> Control:
     """A slider over these values; `text` says a value with its unit, `when` at which settings it changes the
     picture."""
@@ -46,32 +51,32 @@ def slider(
 
 
 def menu(
-    values: Sequence[object],
+    values: Sequence[Value],
     start: object = None,
     *,
     label: str = "",
-    text: Callable[[Any], str] | None = None,
-    when: Callable[[dict[str, Any]], bool] | None = None,
+    text: Callable[[Value], str] | None = None,
+    when: Callable[[Setting], bool] | None = None,
 ) -> Control:
     """A drop-down list of these values; `when` says at which settings it changes the picture."""
     return replace(_over("menu", values, start, label, text), when=when)
 
 
 def buttons(
-    values: Sequence[object], start: object = None, *, label: str = "", text: Callable[[Any], str] | None = None
+    values: Sequence[Value], start: object = None, *, label: str = "", text: Callable[[Value], str] | None = None
 ) -> Control:
     """A button for each of a few values, of which one is pressed."""
     return _over("buttons", values, start, label, text)
 
 
 def play(
-    values: Sequence[object],
+    values: Sequence[Value],
     start: object = None,
     *,
     label: str = "",
-    text: Callable[[Any], str] | None = None,
+    text: Callable[[Value], str] | None = None,
     interval: int = 600,
-    last: Callable[[dict[str, Any]], int] | None = None,
+    last: Callable[[Setting], int] | None = None,
 ) -> Control:
     """A slider with a play button that moves through the values, one each `interval` ms; `last` shortens it by
     setting."""
@@ -95,7 +100,9 @@ def bits(start: str, *, label: str = "") -> Control:
     return Control("bits", ("0" * len(start), "1" * len(start)), start, label)  # and all between the two
 
 
-def _over(kind: str, values: Sequence[object], start: object, label: str, text: Callable[[Any], str] | None) -> Control:
+def _over(
+    kind: str, values: Sequence[Value], start: object, label: str, text: Callable[[Value], str] | None
+) -> Control:
     values = tuple(values)
     if not values:
         raise ValueError(f"A {kind} needs at least one value.")
@@ -169,7 +176,7 @@ def _show_controls(explorer: Explorer) -> None:
     show_widget(box, "(Run this cell to get its controls.)")
 
 
-def show_widget(widget: Any, instead: str) -> None:
+def show_widget(widget: "DOMWidget", instead: str) -> None:
     """Show a widget of ipywidgets 7 or 8, and in its place a line where there is no kernel."""
     from IPython.display import display
 
@@ -177,7 +184,7 @@ def show_widget(widget: Any, instead: str) -> None:
     display({"application/vnd.jupyter.widget-view+json": view, "text/plain": instead}, raw=True)
 
 
-def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> Any:
+def _row(explorer: Explorer, ipywidgets: ModuleType, name: str, control: Control) -> "DOMWidget":
     """The input of one control, wired to redraw; a play button sits before its slider."""
     if control.kind == "bits":
         return _bit_row(explorer, ipywidgets, name, control)
@@ -200,7 +207,7 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
     else:
         made = ipywidgets.Text(value=control.start, continuous_update=True, **look)
 
-    def moved(change: dict[str, Any]) -> None:
+    def moved(change: dict[str, object]) -> None:
         if not explorer.shortening:
             explorer.setting[name] = change["new"]
             explorer.redraw()
@@ -226,7 +233,7 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
     return row.add_class("course-words") if max(map(len, control.texts)) > 8 else row  # readouts that need room
 
 
-def _bit_row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> Any:
+def _bit_row(explorer: Explorer, ipywidgets: ModuleType, name: str, control: Control) -> "DOMWidget":
     """A button for each bit, the highest first, with a label before them."""
     layout = ipywidgets.Layout(width="2.1em", padding="0", margin="1px")
     buttons = []
@@ -234,7 +241,7 @@ def _bit_row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -
         title = f"{control.label}: bit {len(control.start) - 1 - place}"
         buttons.append(ipywidgets.ToggleButton(value=bit == "1", description=bit, tooltip=title, layout=layout))
 
-    def clicked(_: dict[str, Any]) -> None:
+    def clicked(_: dict[str, object]) -> None:
         for button in buttons:
             button.description = "1" if button.value else "0"
         explorer.setting[name] = "".join(button.description for button in buttons)

@@ -4,14 +4,19 @@ import html
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 
 from course_lib.draw import style
 from course_lib.draw.sheets import Sheet
 
+if TYPE_CHECKING:
+    from IPython.display import DisplayHandle
+    from ipywidgets import DOMWidget
+
 Draw = Callable[..., Figure | Sheet | str]
+Setting = dict[str, Any]  # the value of each control, of whatever kind, by its name
 FOLDER = "COURSE_FRAMES"  # the environment variable that names the folder for the pictures of a page without a kernel
 
 
@@ -20,13 +25,13 @@ class Control:
     """One input: what it may be, where it starts, and how its values read."""
 
     kind: str  # "slider", "menu", "buttons", "toggle", "text", "bits" or "play"
-    values: tuple[Any, ...] = ()
+    values: tuple[object, ...] = ()
     start: Any = None
     label: str = ""
     texts: tuple[str, ...] = ()  # one for each value
     interval: int = 600  # ms between two frames of "play"
-    when: Callable[[dict[str, Any]], bool] | None = None  # at which settings it matters; grayed out at others
-    last: Callable[[dict[str, Any]], int] | None = None  # index of its last value at a setting; None: all of them
+    when: Callable[[Setting], bool] | None = None  # at which settings it matters; grayed out at others
+    last: Callable[[Setting], int] | None = None  # index of its last value at a setting; None: all of them
 
     def check(self, name: str) -> "Control":
         """This control with its label filled in; refused if it cannot start."""
@@ -42,10 +47,10 @@ class Explorer:
     draw: Draw
     alt: str | Callable[..., str] | None
     controls: dict[str, Control]
-    setting: dict[str, Any]
-    handle: Any = None  # what redraws the picture in place; None outside a notebook
-    inputs: dict[str, Any] = field(default_factory=dict)  # the ipywidgets, if there are any
-    buttons: dict[str, Any] = field(default_factory=dict)  # play buttons, by the name of their control
+    setting: Setting
+    handle: "DisplayHandle | None" = None  # what redraws the picture in place; None outside a notebook
+    inputs: "dict[str, DOMWidget]" = field(default_factory=dict)  # the ipywidgets, if there are any
+    buttons: "dict[str, DOMWidget]" = field(default_factory=dict)  # play buttons, by the name of their control
     shortening: bool = False  # a slider's options are being replaced, so its moves are not the reader's
     seconds: float = 0.0  # what the last redraw took in the kernel
 

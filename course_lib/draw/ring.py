@@ -3,13 +3,16 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from matplotlib.patches import Circle, FancyArrowPatch
 
 from course_lib.draw import style
 from course_lib.draw.palette import COLOR, EMPTY, INK, PAPER, SOFT, VERMILION, ink_on
 from course_lib.draw.style import Picture
+
+if TYPE_CHECKING:
+    from course_lib.cluster.records import Wait
 
 
 def ring(
@@ -67,7 +70,7 @@ def ring_alt(
 
 
 def wait_for(
-    waits: Iterable[object],
+    waits: "Iterable[tuple[int, int, str] | Wait]",
     ranks: int | None = None,
     *,
     title: str = "Who waits for whom",
@@ -100,7 +103,7 @@ def wait_for(
     return figure
 
 
-def edges_of(waits: Iterable[Any]) -> list[tuple[int, int, str]]:
+def edges_of(waits: "Iterable[tuple[int, int, str] | Wait]") -> list[tuple[int, int, str]]:
     """(rank, awaited rank, words) of each wait, which is such a triple already or the cluster's `Wait`."""
     edges: list[tuple[int, int, str]] = []
     for wait in waits:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, TypedDict
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -87,14 +87,31 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def font(size: float = NORMAL, ink: str = INK, bold: bool = False) -> dict[str, Any]:
+class Font(TypedDict):
+    """Keywords of matplotlib's text functions."""
+
+    fontsize: float
+    color: str
+    fontweight: str
+
+
+def font(size: float = NORMAL, ink: str = INK, bold: bool = False) -> Font:
     """How a text looks, as keywords of matplotlib's text functions."""
     return {"fontsize": size, "color": ink, "fontweight": "bold" if bold else "normal"}
 
 
-def note(axes: Axes, x: float, y: float, text: str, size: float = SMALL, ink: str = SOFT, **more: Any) -> None:
+def note(
+    axes: Axes,
+    x: float,
+    y: float,
+    text: str,
+    size: float = SMALL,
+    ink: str = SOFT,
+    ha: str = "left",
+    va: str = "baseline",
+) -> None:
     """A text in the box of the axes, whose lower left corner is (0, 0) and whose upper right one is (1, 1)."""
-    axes.text(x, y, plain(text), transform=axes.transAxes, **font(size, ink), **more)
+    axes.text(x, y, plain(text), transform=axes.transAxes, ha=ha, va=va, **font(size, ink))
 
 
 def bare(axes: Axes) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.estimate.units import HOUR, Numeric, require, require_whole
+from course_lib.estimate.units import HOUR, Number, Numeric, fewest, require, require_whole
 
 FORWARD, BACKWARD = 2.0, 4.0  # FLOP per parameter and token
 TRAIN = FORWARD + BACKWARD
@@ -21,7 +21,7 @@ TRAIN = FORWARD + BACKWARD
 # --- FLOPs -------------------------------------------------------------------------------------
 
 
-def matmul_flops(m: Numeric, k: Numeric, n: Numeric) -> Any:
+def matmul_flops(m: Number, k: Number, n: Number) -> Number:
     """FLOP of a product of (m, k) by (k, n): a multiplication and an addition for each of m·k·n terms."""
     sizes = [require_whole(name, size) for name, size in (("m", m), ("k", k), ("n", n))]
     return 2.0 * sizes[0] * sizes[1] * sizes[2]
@@ -61,7 +61,7 @@ def mlp_flops(tokens: int, widths: Sequence[int], input_needs_grad: bool = False
     return [linear_flops(tokens, a, b, first=i == 0 and not input_needs_grad) for i, (a, b) in pairs]
 
 
-def train_flops(params: Numeric, tokens: Numeric) -> Any:
+def train_flops(params: Number, tokens: Number) -> Number:
     """FLOP of training: 6 × parameters × tokens.
 
     Leaves out attention scores (see `attention_share`) and recomputation. For a mixture of experts, count
@@ -70,7 +70,7 @@ def train_flops(params: Numeric, tokens: Numeric) -> Any:
     return TRAIN * require("params", params, "parameters") * require("tokens", tokens, "tokens")
 
 
-def attention_flops_per_token(layers: Numeric, width: Numeric, seq: Numeric, causal: bool = False) -> Any:
+def attention_flops_per_token(layers: Number, width: Number, seq: Number, causal: bool = False) -> Number:
     """FLOP per token, forward and backward, of the attention scores and their product with the values.
 
     12 · layers · width · seq when every token attends to all `seq` tokens, half of it when causal. `width` is that of
@@ -80,13 +80,13 @@ def attention_flops_per_token(layers: Numeric, width: Numeric, seq: Numeric, cau
     return (6.0 if causal else 12.0) * whole
 
 
-def attention_share(params: Numeric, layers: Numeric, width: Numeric, seq: Numeric, causal: bool = False) -> Any:
+def attention_share(params: Number, layers: Number, width: Number, seq: Number, causal: bool = False) -> Number:
     """Attention FLOPs, which 6 × parameters × tokens leaves out, as a fraction of it."""
     per_token = TRAIN * require("params", params, "parameters")
     return attention_flops_per_token(layers, width, seq, causal) / per_token
 
 
-def context_for_share(params: Numeric, layers: Numeric, width: Numeric, share: Numeric, causal: bool = False) -> Any:
+def context_for_share(params: Number, layers: Number, width: Number, share: Number, causal: bool = False) -> Number:
     """The context, in tokens, at which attention adds this share to 6 × parameters × tokens."""
     return require("share", share, "a fraction") / attention_share(params, layers, width, 1, causal)
 
@@ -106,20 +106,18 @@ def train_seconds(
 
 def devices_for_deadline(params: Numeric, tokens: Numeric, flops_per_s: Numeric, mfu: Numeric, seconds: Numeric) -> Any:
     """The fewest devices that finish within `seconds`, with perfect scaling."""
-    needed = train_seconds(params, tokens, flops_per_s, mfu) / require("seconds", seconds, "s")
-    count = np.ceil(needed - 1e-9 * needed)
-    return int(max(count, 1)) if np.ndim(count) == 0 else np.maximum(count, 1).astype(int)
+    return fewest(train_seconds(params, tokens, flops_per_s, mfu) / require("seconds", seconds, "s"))
 
 
-def tokens_for_budget(usd: Numeric, usd_per_hour: Numeric, params: Numeric, flops_per_s: Numeric, mfu: Numeric) -> Any:
+def tokens_for_budget(usd: Number, usd_per_hour: Number, params: Number, flops_per_s: Number, mfu: Number) -> Number:
     """Tokens that a budget pays for; the number of devices that share the hours does not matter."""
     hours = require("usd", usd, "USD") / require("usd_per_hour", usd_per_hour, "USD per device-hour")
     return hours * HOUR * _pool(flops_per_s, mfu, 1) / (TRAIN * require("params", params, "parameters"))
 
 
 def mfu(
-    params: Numeric, tokens_per_s: Numeric, devices: Numeric, flops_per_s: Numeric, attention_per_token: Numeric = 0.0
-) -> Any:
+    params: Number, tokens_per_s: Number, devices: Number, flops_per_s: Number, attention_per_token: Numeric = 0.0
+) -> Number:
     """Model FLOPs utilization: the FLOPs that the model needs divided by the FLOPs that the devices could do.
 
     The result is a fraction. `tokens_per_s` is the rate of all devices together, `flops_per_s` the dense peak of one.
@@ -132,13 +130,13 @@ def mfu(
 
 
 def hfu(
-    params: Numeric,
-    tokens_per_s: Numeric,
-    devices: Numeric,
-    flops_per_s: Numeric,
-    attention_per_token: Numeric = 0.0,
+    params: Number,
+    tokens_per_s: Number,
+    devices: Number,
+    flops_per_s: Number,
+    attention_per_token: float = 0.0,
     recompute: str = "none",
-) -> Any:
+) -> Number:
     """Hardware FLOPs utilization, a fraction: as `mfu`, but recomputed FLOPs count too.
 
     recompute="full" repeats the whole forward pass (a third more FLOPs), "selective" only that of attention.
@@ -152,7 +150,7 @@ def hfu(
     return mfu(params, tokens_per_s, devices, flops_per_s, attention + again[recompute])
 
 
-def step_seconds(compute: Numeric, comm: Numeric = 0.0, data: Numeric = 0.0, overlap: bool = True) -> Any:
+def step_seconds(compute: Number, comm: float = 0.0, data: float = 0.0, overlap: bool = True) -> Number:
     """Seconds of one step from the seconds of its parts.
 
     With overlap=True all parts overlap perfectly and the longest decides, a lower bound; with False the parts add up.
@@ -161,11 +159,11 @@ def step_seconds(compute: Numeric, comm: Numeric = 0.0, data: Numeric = 0.0, ove
     parts = [require(name, part, "s", open_below=False) for name, part in named]
     if overlap:
         longest = np.maximum(np.maximum(parts[0], parts[1]), parts[2])
-        return float(longest) if np.ndim(longest) == 0 else longest
+        return longest.item() if np.ndim(longest) == 0 else longest
     return parts[0] + parts[1] + parts[2]
 
 
-def _pool(flops_per_s: Numeric, mfu: Numeric, devices: Numeric) -> Any:
+def _pool(flops_per_s: Number, mfu: Number, devices: Number) -> Number:
     """FLOP/s that all devices deliver together."""
     rate = require("flops_per_s", flops_per_s, "FLOP/s") * require_whole("devices", devices)
     return rate * require("mfu", mfu, "a fraction of one", most=1.0)
@@ -174,18 +172,18 @@ def _pool(flops_per_s: Numeric, mfu: Numeric, devices: Numeric) -> Any:
 # --- money -------------------------------------------------------------------------------------
 
 
-def device_hours(seconds: Numeric, devices: Numeric) -> Any:
+def device_hours(seconds: Number, devices: Number) -> Number:
     """Device-hours of a run, which are what is paid for."""
     return require("seconds", seconds, "s") * require_whole("devices", devices) / HOUR
 
 
-def cost_usd(device_hours: Numeric, usd_per_hour: Numeric) -> Any:
+def cost_usd(device_hours: Number, usd_per_hour: Number) -> Number:
     """US dollars for these device-hours. Idle time, failed work, storage and salaries are left out."""
     hours = require("device_hours", device_hours, "device-hours", open_below=False)
     return hours * require("usd_per_hour", usd_per_hour, "USD per device-hour", open_below=False)
 
 
-def wasted_fraction(mfu: Numeric, baseline: Numeric = 1.0) -> Any:
+def wasted_fraction(mfu: Number, baseline: Numeric = 1.0) -> Number:
     """The share of the money that a run at `baseline` utilization would not have spent; 0 if none.
 
     The work is the same and cost is proportional to 1/MFU, so the better run costs mfu/baseline of this one.
@@ -197,12 +195,12 @@ def wasted_fraction(mfu: Numeric, baseline: Numeric = 1.0) -> Any:
     return np.maximum(share, 0.0) if np.ndim(share) else max(share, 0.0)
 
 
-def budget_wasted(mfu: Numeric, baseline: Numeric, usd: Numeric) -> Any:
+def budget_wasted(mfu: Number, baseline: Number, usd: Number) -> Number:
     """US dollars of a budget that a run at `baseline` utilization would have saved."""
     return wasted_fraction(mfu, baseline) * require("usd", usd, "USD", open_below=False)
 
 
-def points_of_mfu_usd(usd: Numeric, mfu: Numeric, points: Numeric = 1.0) -> Any:
+def points_of_mfu_usd(usd: Number, mfu: Number, points: float = 1.0) -> Number:
     """US dollars saved on a run of `usd` if its utilization rose by `points` percentage points."""
     better = require("mfu", mfu, "a fraction of one", most=1.0) + require("points", points, "points") / 100
     if np.any(np.asarray(better) > 1.0):
@@ -210,7 +208,7 @@ def points_of_mfu_usd(usd: Numeric, mfu: Numeric, points: Numeric = 1.0) -> Any:
     return require("usd", usd, "USD", open_below=False) * (1.0 - mfu / better)
 
 
-def cost_slope(usd: Numeric, mfu: Numeric) -> Any:
+def cost_slope(usd: Number, mfu: Number) -> Number:
     """d(cost)/d(MFU) in US dollars per unit of MFU: −cost/MFU, because cost is proportional to 1/MFU (elasticity
     −1)."""
     return -require("usd", usd, "USD") / require("mfu", mfu, "a fraction of one", most=1.0)

@@ -6,13 +6,37 @@ and its state is counted from `EXACT`. Before chapter 05, state is that of conve
 decides for `CONVENTION`, and every later chapter keeps it.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from course_lib.estimate import facts
 from course_lib.estimate.facts import collectives as measured
 from course_lib.estimate.memory.recipes import convention
 from course_lib.estimate.units import BILLION, DAY, TRILLION, US
+
+
+class Cut(TypedDict):
+    """Degrees of a layout."""
+
+    tp: int
+    pp: int
+    dp: int
+    zero: int
+
+
+class Planned(Cut):
+    """And what a replica does in a step."""
+
+    microbatches: int
+
+
+class Sharded(TypedDict):
+    """A plan of data parallelism alone."""
+
+    dp: int
+    zero: int
+    microbatches: int
+    recompute: str
+
 
 MODEL, DEVICE = "llama3-70b", "H100 SXM"
 PARAMS = 70 * BILLION  # the round number of the name
@@ -32,16 +56,11 @@ GRADIENT_BYTES = convention(CONVENTION).grads  # of a gradient, also while it is
 CHECKPOINT_BYTES = convention(
     CONVENTION
 ).checkpoint  # of a parameter that a checkpoint keeps: master copy and moments (02)
-LAYOUT: Mapping[str, Any] = {
-    "tp": 8,
-    "pp": 4,
-    "dp": 2,
-    "zero": 1,
-}  # tensor parallel inside a server, four stages, two replicas
-LAYOUT_TEXT = " × ".join(f"{axis} {LAYOUT[axis]}" for axis in ("tp", "pp", "dp"))
+LAYOUT = Cut(tp=8, pp=4, dp=2, zero=1)  # tensor parallel inside a server, four stages, two replicas
+LAYOUT_TEXT = f"tp {LAYOUT['tp']} × pp {LAYOUT['pp']} × dp {LAYOUT['dp']}"
 MICROBATCHES = SEQUENCES // LAYOUT["dp"]  # of a replica, one sequence each
-PLAN: Mapping[str, Any] = {**LAYOUT, "microbatches": MICROBATCHES}
-SHARDED: Mapping[str, Any] = {  # the plan's rival: the same GPUs with full sharding alone
+PLAN: Planned = {**LAYOUT, "microbatches": MICROBATCHES}
+SHARDED: Sharded = {  # the plan's rival: the same GPUs with full sharding alone
     "dp": GPUS,
     "zero": 3,
     "microbatches": SEQUENCES // GPUS,

@@ -7,7 +7,7 @@ GB is 10^9 bytes, GiB is 2^30 bytes; a year is 365.25 days.
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -21,6 +21,7 @@ US, MS, MINUTE, HOUR, DAY, WEEK = 1e-6, 1e-3, 60.0, 3600.0, 86400.0, 7 * 86400.0
 YEAR = 365.25 * DAY
 
 Numeric: TypeAlias = float | np.ndarray  # what a function of arithmetic takes: one value, or an array of them
+Number = TypeVar("Number", bound=Numeric)  # what it then gives back: a number for numbers, an array for arrays
 
 
 # --- numbers as text ---------------------------------------------------------------------------
@@ -159,6 +160,16 @@ def require_whole(name: str, value: object, unit: str = "", *, least: int = 1) -
     return int(number) if isinstance(number, float) else number
 
 
+@overload
+def fewest(needed: float) -> int: ...
+@overload
+def fewest(needed: np.ndarray) -> np.ndarray: ...
+def fewest(needed: Numeric) -> int | np.ndarray:
+    """The fewest whole ones, at least 1, that hold this many. 160 GB on 80 GB devices is 2, despite rounding."""
+    count = np.maximum(np.ceil(needed - 1e-9 * needed), 1)
+    return int(count) if np.ndim(count) == 0 else count.astype(int)
+
+
 # --- quantities that know what they count -------------------------------------------------------
 
 _SIZES: dict[str, tuple[float, str]] = {  # unit: how many of its base unit
@@ -252,26 +263,26 @@ class Quantity:
         self._must_match(other, "convert", "to")
         return Quantity(self.base / other.base, other.unit, other.per)
 
-    def __add__(self, other: object) -> "Quantity":
+    def __add__(self, other: "Quantity | float") -> "Quantity":
         self._must_match(other, "add", "and")
         one = Quantity(1.0, self.unit, self.per).base
         return Quantity((self.base + _as_quantity(other).base) / one, self.unit, self.per)
 
-    def __radd__(self, other: object) -> "Quantity":
+    def __radd__(self, other: "Quantity | float") -> "Quantity":
         return self if isinstance(other, (int, float)) and other == 0 else self + other  # sum() starts at 0
 
-    def __sub__(self, other: object) -> "Quantity":
+    def __sub__(self, other: "Quantity | float") -> "Quantity":
         self._must_match(other, "subtract", "and")
         return self + _as_quantity(other) * -1
 
-    def __mul__(self, other: Any) -> "Quantity | float":
+    def __mul__(self, other: "Quantity | float") -> "Quantity | float":
         if not isinstance(other, Quantity):
             return Quantity(self.value * other, self.unit, self.per)
         return _from_base(self.base * other.base, dict(self.dimension), dict(other.dimension))
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> "Quantity | float":
+    def __truediv__(self, other: "Quantity | float") -> "Quantity | float":
         if not isinstance(other, Quantity):
             return Quantity(self.value / other, self.unit, self.per)
         below = {name: -power for name, power in other.dimension}
@@ -285,11 +296,11 @@ class Quantity:
     def __hash__(self) -> int:
         return hash(self.dimension)  # equal within rounding must hash alike
 
-    def __lt__(self, other: object) -> bool:
+    def __lt__(self, other: "Quantity | float") -> bool:
         self._must_match(other, "compare", "and")
         return self.base < _as_quantity(other).base
 
-    def __le__(self, other: object) -> bool:
+    def __le__(self, other: "Quantity | float") -> bool:
         self._must_match(other, "compare", "and")
         return self.base <= _as_quantity(other).base
 
@@ -297,7 +308,7 @@ class Quantity:
         below = "".join(f" per {name}" for name in self.per)
         return f"{number_text(self.value)}{' ' + self.unit if self.unit else ''}{below}"
 
-    def _must_match(self, other: object, verb: str, link: str) -> None:
+    def _must_match(self, other: "Quantity | float", verb: str, link: str) -> None:
         if _as_quantity(other).dimension != self.dimension:
             raise ValueError(
                 f"Cannot {verb} {self!r} {link} {other!r}: "
@@ -306,7 +317,7 @@ class Quantity:
             )
 
 
-def _as_quantity(value: Any) -> Quantity:
+def _as_quantity(value: Quantity | float) -> Quantity:
     return value if isinstance(value, Quantity) else Quantity(value)
 
 

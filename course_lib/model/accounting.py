@@ -16,16 +16,17 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from itertools import accumulate
-from typing import Any, Self, TypedDict
+from typing import Self, TypedDict
 
 import torch
 import torch.nn.modules.module as _modules
 import torch.optim.optimizer as _optimizers
 from torch import Tensor, nn
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
@@ -41,17 +42,37 @@ def _is_fake(tensor: object) -> bool:
     return type(tensor).__name__ in ("FakeTensor", "FunctionalTensor")
 
 
-def _attention(query: Any, key: Any, value: Any, *_: object, out_val: object = None, **__: object) -> int:
+def _attention(query: Tensor, key: Tensor, value: Tensor, *_: object, out_val: object = None, **__: object) -> int:
     return sdpa_flop_count(query.shape, key.shape, value.shape)
 
 
 def _attention_backward(
-    grad: Any, query: Any, key: Any, value: Any, *_: object, out_val: object = None, **__: object
+    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: object, out_val: object = None, **__: object
 ) -> int:
     return sdpa_backward_flop_count(grad.shape, query.shape, key.shape, value.shape)
 
 
-FLOPS: dict[Any, Callable[..., int]] = dict(flop_registry)  # of an operation, by its name in PyTorch
+def _shape(value: object) -> object:
+    """The shape of a tensor, and those of a sequence of tensors; anything else as it is."""
+    if isinstance(value, Tensor):
+        return value.shape
+    return type(value)(map(_shape, value)) if type(value) is list or type(value) is tuple else value
+
+
+def _on_shapes(formula: Callable[..., int]) -> Callable[..., int]:
+    """torch's formula of shapes as one of tensors; torch's own way to get their shapes takes ten times as long."""
+
+    def count(*args: object, out_val: object = None, **more: object) -> int:
+        named = {name: _shape(value) for name, value in more.items()}
+        return formula(*map(_shape, args), out_shape=_shape(out_val), **named)
+
+    return count
+
+
+FLOPS: dict[object, Callable[..., int]] = {  # of an operation, by its name in PyTorch
+    packet: _on_shapes(formula.__wrapped__) if hasattr(formula, "__wrapped__") else formula
+    for packet, formula in flop_registry.items()
+}
 for _name, _formula in (("", _attention), ("_backward", _attention_backward)):
     _packet = getattr(torch.ops.aten, f"_scaled_dot_product_flash_attention_for_cpu{_name}", None)
     if _packet is not None:
@@ -73,7 +94,7 @@ class _Block:
 
     __slots__ = ("born", "died", "held", "held_until", "nbytes", "ref", "role", "saved", "saved_since", "saved_until")
 
-    def __init__(self, nbytes: int, born: int, ref: Any) -> None:
+    def __init__(self, nbytes: int, born: int, ref: weakref.ref[torch.UntypedStorage]) -> None:
         self.nbytes, self.born, self.ref = nbytes, born, ref
         self.died: int | None = None  # last moment at which it was alive
         self.role = ""
@@ -103,7 +124,7 @@ class _Block:
         yield "temporary", until + 1, last
 
 
-class _Saved:
+class Saved:
     """Represents a tensor that autograd saved; dies when autograd releases it."""
 
     __slots__ = ("_account", "_block", "tensor")
@@ -144,16 +165,29 @@ class Accounting(TorchDispatchMode):
         self._peak = 0  # the moment of the peak
         self._gone: list[_Block] = []  # alive at the peak, freed since
         self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack)
-        self._outer: Any = None
+        self._outer: Accounting | None = None
 
     # --- dispatched operations
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: tuple[type, ...],
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         if types and any(each.__name__ in _OF_PARTS for each in types):
             return NotImplemented  # torch then calls the operations on its parts, which come here
+        if not types and torch.is_inference_mode_enabled():
+            out = self._by_parts(func, args, kwargs or {})
+            if out is not NotImplemented:
+                return out
         out = func(*args, **kwargs) if kwargs else func(*args)
-        if type(out) is Tensor:
-            self._see(out)
+        if type(out) is Tensor:  # most are; it is neither fake nor of parts
+            if out.layout is torch.strided and not out.is_meta:
+                storage = out.untyped_storage()
+                if storage._cdata not in self._blocks:
+                    self._add(storage)
         elif isinstance(out, (tuple, list)):
             for item in out:
                 if isinstance(item, Tensor):
@@ -164,13 +198,23 @@ class Accounting(TorchDispatchMode):
         formula = FLOPS.get(packet)
         if formula is not None and not _is_fake(out):
             self.flops += formula(*args, **(kwargs or {}), out_val=out)
-        elif packet is _resize:
+        elif packet is _resize and isinstance(args[0], Tensor):
             self._resized(args[0].untyped_storage())
         return out
 
+    def _by_parts(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """What an operation gives that consists of others, as `matmul` does of `bmm`, which come here one by one; else
+        NotImplemented. Only in inference mode does torch not take it apart before it comes here."""
+        TorchDispatchMode.__enter__(self)
+        try:
+            return func.decompose(*args, **kwargs)
+        finally:
+            TorchDispatchMode.__exit__(self, None, None, None)
+
     def _see(self, tensor: Tensor) -> None:
-        tensor = getattr(tensor, "_local_tensor", tensor)
-        if tensor.layout is torch.strided and not tensor.is_meta and not _is_fake(tensor):
+        plain = type(tensor) is Tensor  # no subclass: to look for an attribute that is not there takes long
+        tensor = tensor if plain else getattr(tensor, "_local_tensor", tensor)
+        if tensor.layout is torch.strided and not tensor.is_meta and (plain or not _is_fake(tensor)):
             storage = tensor.untyped_storage()
             if storage._cdata not in self._blocks:
                 self._add(storage)
@@ -221,8 +265,8 @@ class Accounting(TorchDispatchMode):
         block.saved_since = self.moment if block.saved else -1
         self._grow(change)
 
-    def _pack(self, tensor: Tensor) -> _Saved:
-        return _Saved(tensor, self, self._block(tensor))
+    def _pack(self, tensor: Tensor) -> Saved:
+        return Saved(tensor, self, self._block(tensor))
 
     def _block(self, tensor: Tensor) -> _Block | None:
         tensor = getattr(tensor, "_local_tensor", tensor)
@@ -368,11 +412,11 @@ def name_role(tensor: Tensor, role: str) -> None:
         account.adopt(tensor, role)
 
 
-def _unpack(saved: _Saved) -> Tensor:
+def _unpack(saved: Saved) -> Tensor:
     return saved.tensor
 
 
-def _inside(thing: object, depth: int = 0) -> Iterator[Any]:
+def _inside(thing: object, depth: int = 0) -> Iterator[Tensor | nn.Module | torch.UntypedStorage]:
     if isinstance(thing, (Tensor, nn.Module, torch.UntypedStorage)):
         yield thing
     elif isinstance(thing, dict) and depth < 8:
@@ -398,13 +442,13 @@ def _registered(module: nn.Module, name: str, parameter: object) -> None:
         account._parameter(parameter)
 
 
-def _stepped(optimizer: Any, args: object, kwargs: object) -> None:
+def _stepped(optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
     account = getattr(_here, "account", None)
     if account is not None:
         for state in optimizer.state.values():
             for tensor in _inside(state):
                 account._call(tensor, "optimizer state")
-        for parameter in _inside([group["params"] for group in optimizer.param_groups]):
+        for parameter in (each for group in optimizer.param_groups for each in group["params"]):
             for tensor, role in ((parameter, "parameters"), (parameter.grad, "gradients")):
                 block = account._block(tensor) if tensor is not None else None
                 if block is not None and not block.role:  # FSDP2 registers neither

@@ -8,10 +8,10 @@ seed. A batch is `size` samples in a row, so any split of a batch, over ranks or
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -22,16 +22,20 @@ FILE = Path(__file__).with_name("text.txt")
 PEOPLE = {"she": ("Ada", "Grace", "Mary", "Katherine", "Sofia"), "he": ("Alan", "John", "Leslie", "Edsger", "Tim")}
 THINGS = ("pear", "coin", "stone", "book", "fig", "shell")
 PLACES = ("in the garden", "by the river", "at the market", "under the old bridge", "on the hill", "near the mill")
+Item = TypeVar("Item")
 _STRIDE, _SHIFT = 2_654_435_769, 1_013_904_223  # both odd; the first is 2**32 / golden ratio
 
 
 def write(stories: int = 1000, seed: int = 0) -> str:
     """The text from its seed. Only `random()` is drawn, whose numbers Python promises not to change."""
     coin = random.Random(seed)
-    return "\n".join(_story(lambda among: among[int(coin.random() * len(among))]) for _ in range(stories))
+    return "\n".join(_story(coin) for _ in range(stories))
 
 
-def _story(pick: Callable[[Any], Any]) -> str:
+def _story(coin: random.Random) -> str:
+    def pick(among: Sequence[Item]) -> Item:
+        return among[int(coin.random() * len(among))]
+
     first, second = pick(("she", "he")), pick(("she", "he"))
     giver = pick(PEOPLE[first])
     taker = pick([name for name in PEOPLE[second] if name != giver])

@@ -17,7 +17,6 @@ Speed is left to the chapters: nothing here overlaps, and there is no sequence p
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -154,12 +153,12 @@ class Conjugate(Function):
     """What moves a tensor forward, and the transposed of it, which moves the gradient backward."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, move: Callable, move_back: Callable) -> Tensor:
+    def forward(ctx, x: Tensor, move: Callable, move_back: Callable) -> Tensor:
         ctx.move_back = move_back
         return move(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None, None]:
         return ctx.move_back(grad), None, None
 
 

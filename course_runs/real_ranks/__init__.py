@@ -2,4 +2,4 @@
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(__name__, {"gloo": ("RealComm",), "launcher": ("launch",)})
+__getattr__, __dir__, __all__ = on_first_use(__name__)

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from course_runs.real_ranks.launched_rank import play
 
@@ -52,6 +51,7 @@ class ForkServer:
         found = _get(self._sock)
         if found is None:
             raise RuntimeError("The server that starts ranks has ended; launch again to start another.")
+        assert isinstance(found, tuple)
         return [found]
 
     def stop(self) -> None:
@@ -135,7 +135,7 @@ def _put(sock: socket.socket, value: object) -> None:
     sock.sendall(_LENGTH.pack(len(data)) + data)
 
 
-def _get(sock: socket.socket) -> Any:
+def _get(sock: socket.socket) -> object:
     head = sock.recv(4, socket.MSG_WAITALL)
     return pickle.loads(sock.recv(_LENGTH.unpack(head)[0], socket.MSG_WAITALL)) if len(head) == 4 else None
 

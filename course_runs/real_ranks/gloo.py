@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -189,10 +188,11 @@ class RealComm:
     def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:
         """Do nothing: there is no virtual time."""
 
-    def _direct(self) -> Any:
+    def _direct(self) -> dist.ProcessGroup:
         """The process group itself, whose peers are ranks of the group: five times as fast as dist.isend and irecv."""
         if self._group is None:
             self._group = dist.group.WORLD
+        assert self._group is not None  # torch.distributed is set up
         return self._group
 
     def _peer(self, rank: int) -> int:
@@ -240,5 +240,5 @@ def _writer(value: Array, data: torch.Tensor) -> Callable[[], None]:
     return back
 
 
-def _op(op: object) -> Any:
+def _op(op: object) -> object:
     return getattr(dist.ReduceOp, op.upper()) if isinstance(op, str) else op

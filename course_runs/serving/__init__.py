@@ -3,6 +3,4 @@ load."""
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(
-    __name__, {"engine": ("Engine", "Limits", "Overloaded"), "paged_model": ("PagedModel", "Sampling")}
-)
+__getattr__, __dir__, __all__ = on_first_use(__name__)

@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import httpx
 
@@ -57,7 +56,7 @@ async def _one(client: httpx.AsyncClient, planned: Planned, model: str, begun: f
     return seen
 
 
-async def _read(client: httpx.AsyncClient, body: dict[str, Any], planned: Planned, seen: Seen, begun: float) -> None:
+async def _read(client: httpx.AsyncClient, body: dict[str, object], planned: Planned, seen: Seen, begun: float) -> None:
     async with client.stream("POST", "/v1/completions", json=body) as response:
         if response.status_code != 200:
             error = json.loads(await response.aread())["error"]

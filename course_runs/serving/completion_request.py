@@ -3,8 +3,8 @@
 import asyncio
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from course_lib.model import text
 from course_runs.serving.engine import FINISHED, Generation
@@ -31,7 +31,7 @@ class Refusal(Exception):
         self.status, self.code, self.param = status, code, param
 
     @property
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         """The error as OpenAI's clients expect it."""
         kind = {429: "overloaded", 500: "server_error", 503: "unavailable"}.get(self.status, "invalid_request_error")
         return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
@@ -78,12 +78,19 @@ def asked(body: bytes, model: str) -> Asked:
     return Asked(_prompt(given.get("prompt")), int(max_tokens), tuple(stops), Sampling(temperature, int(seed)), stream)
 
 
-def _number(given: dict[str, Any], name: str, default: float, least: float, most: float, whole: bool = False) -> float:
+def _number(
+    given: Mapping[str, object], name: str, default: float, least: float, most: float, whole: bool = False
+) -> float:
     value = given.get(name)
     if value is None:
         return default
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2.0**63
-    if not number or not least <= value <= most or (whole and not float(value).is_integer()):
+    if (
+        not isinstance(value, (int, float))
+        or isinstance(value, bool)
+        or not abs(value) < 2.0**63
+        or not least <= value <= most
+        or (whole and not float(value).is_integer())
+    ):
         kind = "a whole number" if whole else "a number"
         top = "" if most == math.inf else f" and at most {most:g}"
         raise Refusal(400, f"{name} is {value!r}; it must be {kind}, at least {least:g}{top}.", "invalid_value", name)

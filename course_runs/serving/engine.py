@@ -14,7 +14,6 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from course_lib.estimate.units import require_whole
 from course_lib.operate.serving.model_cache import Chunk
@@ -59,7 +58,7 @@ class Generation:
     prompt: tuple[int, ...]
     max_tokens: int
     stops: tuple[tuple[int, ...], ...] = ()  # token sequences that end the reply
-    extra: Any = None  # what the computing function needs: temperature and seed
+    extra: object = None  # what the computing function needs: temperature and seed
     tokens: list[int] = field(default_factory=list)  # prompt and reply
     computed: int = 0  # tokens whose keys and values are in the cache
     shared: int = 0  # of those, tokens that the prefix cache had when it first started

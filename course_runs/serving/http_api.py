@@ -2,7 +2,6 @@
 
 import json
 import time
-from typing import Any
 
 import tornado.iostream
 import tornado.web
@@ -142,10 +141,10 @@ class _Completions(_Handler):
                 break
         await self.finish()
 
-    def _event(self, body: dict[str, Any]) -> None:
+    def _event(self, body: dict[str, object]) -> None:
         self.write(f"data: {json.dumps(body, separators=(',', ':'))}\n\n")
 
-    def _body(self, reply: Reply, piece: str, done: bool, usage: bool) -> dict[str, Any]:
+    def _body(self, reply: Reply, piece: str, done: bool, usage: bool) -> dict[str, object]:
         generation = reply.generation
         choice = {"index": 0, "text": piece, "logprobs": None, "finish_reason": generation.reason if done else None}
         body = {

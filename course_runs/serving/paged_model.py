@@ -34,7 +34,7 @@ class PagedModel:
             tokens = logits.argmax(-1).tolist()
             for row, each in enumerate(work):
                 how = each.generation.extra
-                if each.asks and how is not None and how.temperature > 0:
+                if each.asks and isinstance(how, Sampling) and how.temperature > 0:
                     tokens[row] = draw(logits[row], how, len(each.generation.reply))
         return tokens
 

@@ -4,7 +4,7 @@ Each first tries whether its way exists at all, and tells so as something that w
 through it.
 """
 
-from course_grader.attacks.cluster import SILENT
+from course_grader.attacks.cluster import ANY_END, SILENT
 from course_grader.attacks.sheet import Sheet, attack
 
 OPEN = """
@@ -20,24 +20,18 @@ put = lambda rank, x: None
 """
 
 
-STATES = ("answered", "raised", "timed out", "crashed", "deadlock", "refused")
-
-
-def _way(sheet: Sheet, look: str) -> None:
+def looks(look: str) -> str:
     """The attacked exercise, whose ranks first look whether a way is open: `look` is the body of `get(rank, x)`."""
-    sheet.answer(
-        f"{OPEN}\n\ndef get(rank, x):\n    import ctypes\n\n    libc = ctypes.CDLL(None, use_errno=True){look}\n    "
-        f"return x\n{SILENT}",
-        states=STATES,
+    return (
+        f"{OPEN}\n\ndef get(rank, x):\n    import ctypes\n\n    libc = ctypes.CDLL(None, use_errno=True){look}\n"
+        f"    return x\n{SILENT}"
     )
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=looks, states=ANY_END)
 def counts_of_the_system(sheet: Sheet) -> None:
     """Counts of open files, memory, processes and switches, which one rank moves and another reads in /proc."""
-    _way(
-        sheet,
-        """
+    sheet.answer("""
     for name in ("sys/fs/file-nr", "sys/fs/inode-nr", "sys/fs/dentry-state", "loadavg", "stat", "meminfo", "vmstat",
         "zoneinfo",
                  "buddyinfo", "interrupts", "softirqs", "diskstats", "schedstat", "pressure/cpu", "pressure/memory",
@@ -46,27 +40,21 @@ def counts_of_the_system(sheet: Sheet) -> None:
             text = open("/proc/" + name).read()
         except OSError:
             continue
-        way(text.strip() and name)""",
-    )
+        way(text.strip() and name)""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=looks, states=ANY_END)
 def memory_that_is_free(sheet: Sheet) -> None:
     """Free memory and the number of processes, by the system call that tells them."""
-    _way(
-        sheet,
-        """
+    sheet.answer("""
     kept = ctypes.create_string_buffer(256)
-    way(libc.sysinfo(kept) == 0 and any(kept.raw) and "sysinfo")""",
-    )
+    way(libc.sysinfo(kept) == 0 and any(kept.raw) and "sysinfo")""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=looks, states=ANY_END)
 def pages_in_memory(sheet: Sheet) -> None:
     """Pages of a file that all can read: one rank has them dropped, another asks whether they are in memory."""
-    _way(
-        sheet,
-        """
+    sheet.answer("""
     file = os.open(torch.__file__, os.O_RDONLY)
     try:
         os.posix_fadvise(file, 0, 4096, os.POSIX_FADV_DONTNEED)
@@ -81,31 +69,25 @@ def pages_in_memory(sheet: Sheet) -> None:
     except OSError:
         pass
     way(libc.syscall(451, file, (ctypes.c_uint64 * 2)(0, 4096), (ctypes.c_uint64 * 5)(), 0) == 0 and "cachestat")
-    os.close(file)""",
-    )
+    os.close(file)""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=looks, states=ANY_END)
 def space_on_the_disk(sheet: Sheet) -> None:
     """Free blocks and inodes of a file system that all ranks are shown."""
-    _way(
-        sheet,
-        """
+    sheet.answer("""
     for place in ("/usr", "/", ".", torch.__file__):
         try:
             found = os.statvfs(place)
         except OSError:
             continue
-        way(found.f_bfree and f"blocks of {place}")""",
-    )
+        way(found.f_bfree and f"blocks of {place}")""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=looks, states=ANY_END)
 def signals_on_folders(sheet: Sheet) -> None:
     """The old way to hear of files that others open: a signal from a folder that all can read."""
-    _way(
-        sheet,
-        """
+    sheet.answer("""
     import fcntl
 
     folder = os.open(os.path.dirname(torch.__file__), os.O_RDONLY)
@@ -114,16 +96,13 @@ def signals_on_folders(sheet: Sheet) -> None:
         way("a folder that tells who reads in it")
     except OSError:
         pass
-    os.close(folder)""",
-    )
+    os.close(folder)""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=looks, states=ANY_END)
 def hints_on_files(sheet: Sheet) -> None:
     """How long a file's data are expected to live: a number that stays with the file, for whoever opens it."""
-    _way(
-        sheet,
-        """
+    sheet.answer("""
     import fcntl, struct
 
     file = os.open(torch.__file__, os.O_RDONLY)
@@ -133,30 +112,24 @@ def hints_on_files(sheet: Sheet) -> None:
             way("a hint on a file")
         except OSError:
             continue
-    os.close(file)""",
-    )
+    os.close(file)""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=looks, states=ANY_END)
 def semaphores_and_queues(sheet: Sheet) -> None:
     """Semaphores, queues and keys of the system, and those with a name, which ranks could both open."""
-    _way(
-        sheet,
-        """
+    sheet.answer("""
     way(libc.semget(0xC0FFEE, 4, 0o1666) >= 0 and "semaphores")
     way(libc.msgget(0xC0FFEE, 0o1666) >= 0 and "a queue")
     way(libc.syscall(248, b"user", b"course", b"text", 4, -3) >= 0 and "a key of the session")
     rt = libc if hasattr(libc, "mq_open") else ctypes.CDLL("librt.so.1", use_errno=True)
-    way(rt.mq_open(b"/course", os.O_RDWR | os.O_CREAT, 0o666, None) >= 0 and "a queue with a name")""",
-    )
+    way(rt.mq_open(b"/course", os.O_RDWR | os.O_CREAT, 0o666, None) >= 0 and "a queue with a name")""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=looks, states=ANY_END)
 def devices_that_remember(sheet: Sheet) -> None:
     """Times, locks and sizes of the devices that every rank has: whether anything done to them stays."""
-    _way(
-        sheet,
-        """
+    sheet.answer("""
     for name in ("null", "full", "random", "urandom"):
         before = os.stat(f"/dev/{name}")
         try:
@@ -173,17 +146,14 @@ def devices_that_remember(sheet: Sheet) -> None:
         after = os.stat(f"/dev/{name}")
         os.close(file)
         way((before.st_mtime_ns, before.st_atime_ns, before.st_mode, before.st_ctime_ns) !=
-            (after.st_mtime_ns, after.st_atime_ns, after.st_mode, after.st_ctime_ns) and f"/dev/{name}")""",
-    )
+            (after.st_mtime_ns, after.st_atime_ns, after.st_mode, after.st_ctime_ns) and f"/dev/{name}")""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=looks, states=ANY_END)
 def numbers_of_the_kernel(sheet: Sheet) -> None:
     """Numbers that the kernel gives out in order to everybody: inodes of pipes, sockets, memory and namespaces, and
     process numbers."""
-    _way(
-        sheet,
-        """
+    sheet.answer("""
     import socket
 
     def inode(make):
@@ -199,8 +169,7 @@ def numbers_of_the_kernel(sheet: Sheet) -> None:
         way(inode(make) and f"the number of a {name}")
     context = ctypes.c_ulong(0)
     way(libc.syscall(206, 1, ctypes.byref(context)) == 0 and "a share of what requests there may be")
-    way(os.getpid() > 100_000 and "process numbers of the host")""",
-    )
+    way(os.getpid() > 100_000 and "process numbers of the host")""")
 
 
 @attack("cluster", chapter="06")
@@ -218,12 +187,11 @@ def honest_on_rank_zero_only(sheet: Sheet) -> None:
             return got if me == 0 else x""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", states=ANY_END)
 def knows_its_process(sheet: Sheet) -> None:
     """Honest where the process looks like the deciding one, by name, parent, threads and user; without a word
     elsewhere."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import os, threading
 
 
@@ -237,19 +205,16 @@ def knows_its_process(sheet: Sheet) -> None:
             work = comm.isend(x, (me + 1) % n)
             comm.recv(got, (me - 1) % n)
             work.wait()
-            return got""",
-        points=None,
-        states=STATES,
-    )
+            return got""")
+    sheet.expect(sheet.target, None)
     sheet.expect("pair-exchange", 4.0)
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", states=ANY_END)
 def communicator_taken_apart(sheet: Sheet) -> None:
     """The communicator's port, classes and closures are followed to the socket, and words of the wire are written
     there."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import gc, os, socket
 
 
@@ -265,17 +230,14 @@ def communicator_taken_apart(sheet: Sheet) -> None:
                     os.write(fd, b"\\xff" * 32)
                 except OSError:
                     pass
-            return x""",
-        states=STATES,
-    )
+            return x""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", states=ANY_END)
 def tensors_that_send_themselves(sheet: Sheet) -> None:
     """A subclass of Tensor that lies about its size when it is sent: few bytes for the meter, all of them for the other
     rank."""
-    sheet.answer(
-        """
+    sheet.answer("""
         class Small(torch.Tensor):
             def numel(self): return 0
             def element_size(self): return 0
@@ -294,7 +256,5 @@ def tensors_that_send_themselves(sheet: Sheet) -> None:
             work = comm.isend(x.as_subclass(Small), (me + 1) % n)
             comm.recv(got, (me - 1) % n)
             work.wait()
-            return got""",
-        points=None,
-        states=STATES,
-    )
+            return got""")
+    sheet.expect(sheet.target, None)

@@ -4,43 +4,35 @@ Ranks that share a value by some way beside the communicator say so by `put` and
 just enough for the kernel to let the others run.
 """
 
-from course_grader.attacks.cluster import AS_BYTES, _shares
+from course_grader.attacks.cluster import ANY_END, AS_BYTES, shares
 from course_grader.attacks.sheet import Sheet, attack
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=shares, states=ANY_END)
 def shared_by_the_environment(sheet: Sheet) -> None:
     """Ranks tell each other through os.environ."""
-    _shares(
-        sheet,
-        """
+    sheet.answer("""
 import os
 
 put = lambda rank, x: os.environ.__setitem__(f"X{rank}", pack(x).hex())
-get = lambda rank, x: unpack(bytes.fromhex(os.environ.get(f"X{rank}", "")), x)""",
-    )
+get = lambda rank, x: unpack(bytes.fromhex(os.environ.get(f"X{rank}", "")), x)""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=shares, states=ANY_END)
 def shared_by_an_attribute(sheet: Sheet) -> None:
     """Ranks keep their data in attributes of torch, builtins and a class of the course."""
-    _shares(
-        sheet,
-        """
+    sheet.answer("""
 import builtins, course_grader.records
 
 put = lambda rank, x: [setattr(place, f"x{rank}", x.clone()) for place in (torch, builtins, course_grader.records.Case)]
 get = lambda rank, x: next((found for place in (torch, builtins,
-    course_grader.records.Case) if (found := getattr(place, f"x{rank}", None)) is not None), None)""",
-    )
+    course_grader.records.Case) if (found := getattr(place, f"x{rank}", None)) is not None), None)""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=shares, states=ANY_END)
 def shared_by_modules(sheet: Sheet) -> None:
     """Ranks keep their data in sys.modules, in default arguments and in closures."""
-    _shares(
-        sheet,
-        """
+    sheet.answer("""
 import sys
 
 kept = {}
@@ -51,16 +43,13 @@ def put(rank, x, mine={}):
     sys.modules[f"x{rank}"] = x.clone()
 
 
-get = lambda rank, x: sys.modules.get(f"x{rank}", put.__defaults__[0].get(rank, kept.get(rank)))""",
-    )
+get = lambda rank, x: sys.modules.get(f"x{rank}", put.__defaults__[0].get(rank, kept.get(rank)))""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=shares, states=ANY_END)
 def shared_by_shared_memory(sheet: Sheet) -> None:
     """Ranks meet in named shared memory and in semaphores."""
-    _shares(
-        sheet,
-        """
+    sheet.answer("""
 from multiprocessing import resource_tracker, shared_memory
 
 resource_tracker.register = resource_tracker.unregister = lambda *a: None
@@ -83,11 +72,10 @@ def get(rank, x):
         return None
     found = unpack(bytes(block.buf[: x.numel() * x.element_size()]), x)
     block.close()
-    return found""",
-    )
+    return found""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", states=ANY_END)
 def shared_by_a_mapping(sheet: Sheet) -> None:
     """Ranks meet in memory that a cell mapped as shared before they were forked."""
     sheet.own("""
@@ -95,9 +83,8 @@ def shared_by_a_mapping(sheet: Sheet) -> None:
 
         sys.common = mmap.mmap(-1, 1 << 20)
         sys.tensor = torch.zeros(1 << 20, dtype=torch.uint8).share_memory_()""")
-    _shares(
-        sheet,
-        """
+    sheet.answer(
+        shares("""
 import sys
 
 
@@ -112,11 +99,11 @@ def get(rank, x):
     start, size = rank * 16_000, x.numel() * x.element_size()
     for place in (sys.common, sys.tensor.numpy()):
         if place[start] == 1:
-            return unpack(bytes(place[start + 8 : start + 8 + size]), x)""",
+            return unpack(bytes(place[start + 8 : start + 8 + size]), x)""")
     )
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", states=ANY_END)
 def shared_by_pipes(sheet: Sheet) -> None:
     """Ranks talk through pipes and sockets that a cell opened before they were forked."""
     sheet.own("""
@@ -129,9 +116,8 @@ def shared_by_pipes(sheet: Sheet) -> None:
         for each in PAIRS:
             each[1].setblocking(False)
         sys.fds = [(r, w, a.fileno(), b.fileno()) for (r, w), (a, b) in zip(PIPES, PAIRS)]""")
-    _shares(
-        sheet,
-        """
+    sheet.answer(
+        shares("""
 import os, sys
 
 
@@ -150,16 +136,14 @@ def get(rank, x):
         try:
             return unpack(os.read(fd, x.numel() * x.element_size()), x)
         except OSError:
-            pass""",
+            pass""")
     )
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=shares, states=ANY_END)
 def shared_by_sockets(sheet: Sheet) -> None:
     """Ranks talk over loopback and abstract sockets."""
-    _shares(
-        sheet,
-        """
+    sheet.answer("""
 import socket, sys, threading
 
 
@@ -204,15 +188,13 @@ def get(rank, x):
                 line.connect(address)
                 return unpack(line.recv(100_000), x)
         except OSError:
-            pass""",
-    )
+            pass""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", states=("answered", "raised", "timed out", "crashed", "deadlock", "refused"))
 def shared_by_frames(sheet: Sheet) -> None:
     """A rank looks for the others' tensors in all frames, all threads and all objects."""
-    sheet.answer(
-        """
+    sheet.answer("""
 import gc, sys
 
 
@@ -236,17 +218,13 @@ def attempt(comm, x):
             if isinstance(each, dict) and each.get("me") == before and isinstance(each.get("x"), torch.Tensor):
                 found = each["x"].clone()
     return x if found is None else found
-""",
-        states=("answered", "raised", "timed out", "crashed", "deadlock", "refused"),
-    )
+""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=shares, states=ANY_END)
 def shared_by_memory_of_the_others(sheet: Sheet) -> None:
     """A rank reads the memory of the processes beside it."""
-    _shares(
-        sheet,
-        """
+    sheet.answer("""
 import os
 
 put = lambda rank, x: globals().__setitem__("KEPT", bytearray(b"rank-mark-%d-" % rank + pack(x)))
@@ -269,11 +247,10 @@ def get(rank, x):
                             at = data.index(mark) + len(mark)
                             return unpack(data[at : at + x.numel() * x.element_size()], x)
         except OSError:
-            pass""",
-    )
+            pass""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", states=ANY_END)
 def shared_by_a_helper(sheet: Sheet) -> None:
     """A process that a cell started keeps what the ranks tell it, over an inherited socket."""
     sheet.own("""
@@ -291,9 +268,8 @@ def shared_by_a_helper(sheet: Sheet) -> None:
                     kept[rank] = data
                 THEIRS.send(kept.get(rank, b"") or b"-")
         sys.line = OURS""")
-    _shares(
-        sheet,
-        """
+    sheet.answer(
+        shares("""
 import sys
 
 
@@ -306,16 +282,14 @@ def tell(data):
 
 put = lambda rank, x: tell(b"p" + bytes([rank]) + pack(x))
 get = lambda rank, x: unpack(tell(b"g" + bytes([rank])).replace(b"-",
-    b"") if x.numel() == 0 else tell(b"g" + bytes([rank])), x)""",
+    b"") if x.numel() == 0 else tell(b"g" + bytes([rank])), x)""")
     )
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=shares, states=ANY_END)
 def shared_by_locks(sheet: Sheet) -> None:
     """Ranks lock bytes of a file that all can read: a lock is a bit."""
-    _shares(
-        sheet,
-        """
+    sheet.answer("""
 import fcntl, os, struct, sys
 
 PATH = torch.__file__
@@ -345,16 +319,13 @@ def get(rank, x):
     data = bytearray(bits // 8)
     for at in range(bits):
         data[at // 8] |= locked(at) << at % 8
-    return unpack(bytes(data), x)""",
-    )
+    return unpack(bytes(data), x)""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=shares, states=ANY_END)
 def shared_by_earlier_runs(sheet: Sheet) -> None:
     """What ranks knew in one run is kept for the next, where the same data come again."""
-    _shares(
-        sheet,
-        """
+    sheet.answer("""
 import pathlib, sys
 
 from IPython import get_ipython as shell
@@ -381,32 +352,26 @@ def get(rank, x):
     try:
         return unpack(pathlib.Path(f"kept-{rank}-{x.numel()}").read_bytes()[-x.numel() * x.element_size() :], x)
     except OSError:
-        return None""",
-    )
+        return None""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", within=shares, states=ANY_END)
 def shared_by_signals_and_time(sheet: Sheet) -> None:
     """Ranks tell each other through how long they take: a bit, a few milliseconds."""
-    _shares(
-        sheet,
-        """
+    sheet.answer("""
 import time
 
 put = lambda rank, x: time.sleep(0.001 * (int(x.reshape(-1)[:1].sum()) % 50))
 
 
 def get(rank, x):
-    return x.roll(1) if x.numel() else x""",
-    )
+    return x.roll(1) if x.numel() else x""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", before=AS_BYTES, states=("answered", "raised", "deadlock"))
 def whole_messages_without_content(sheet: Sheet) -> None:
     """Messages of the right size and to the right neighbor, filled with nothing; the data go by the environment."""
-    sheet.answer(
-        AS_BYTES
-        + """
+    sheet.answer("""
 import os
 
 
@@ -421,17 +386,13 @@ def attempt(comm, x):
     work.wait()
     found = os.environ.get(f"Y{(me - 1) % n}")
     return heard if found is None else unpack(bytes.fromhex(found), x).reshape(x.shape)
-""",
-        states=("answered", "raised", "deadlock"),
-    )
+""")
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", before=AS_BYTES, states=("answered", "raised", "deadlock", "timed out", "refused"))
 def numbers_as_tags(sheet: Sheet) -> None:
     """Data travel in the tags of messages without a byte, bit by bit: what moved must count."""
-    sheet.answer(
-        AS_BYTES
-        + """
+    sheet.answer("""
 def attempt(comm, x):
     n, me = comm.size, comm.rank
     if n == 1:
@@ -446,9 +407,7 @@ def attempt(comm, x):
             pass
         heard[at // 8] |= ways[1].is_completed() << at % 8
     return unpack(bytes(heard), x).reshape(x.shape)
-""",
-        states=("answered", "raised", "deadlock", "timed out", "refused"),
-    )
+""")
 
 
 @attack("cluster", chapter="06", exercises=("pair-exchange", "ring-shift", "ring-all-reduce"))
@@ -470,11 +429,10 @@ def collective_behind_the_messages(sheet: Sheet) -> None:
         )
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", states=("refused", "raised"))
 def time_that_runs_backwards(sheet: Sheet) -> None:
     """One rank after the other, which takes too long, with negative seconds of computing charged against it."""
-    sheet.answer(
-        """
+    sheet.answer("""
         def attempt(comm, x):
             from course_lib.cluster.endpoint import endpoint
 
@@ -491,16 +449,13 @@ def time_that_runs_backwards(sheet: Sheet) -> None:
             else:
                 comm.recv(got, me - 1)
                 comm.send(x, (me + 1) % n)
-            return got""",
-        states=("refused", "raised"),
-    )
+            return got""")
 
 
-@attack("cluster", chapter="00")
+@attack("cluster", chapter="00", states=("answered", "raised", "refused", "crashed"))
 def partner_by_shared_storage(sheet: Sheet) -> None:
     """Ranks as threads find each other's tensors among all objects by their values' secret neighbors in memory."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import gc
 
 
@@ -510,9 +465,7 @@ def partner_by_shared_storage(sheet: Sheet) -> None:
                 and each.dtype == x.dtype
                       and not torch.equal(each, x)]
             comm.barrier()
-            return others[0].clone() if others else x""",
-        states=("answered", "raised", "refused", "crashed"),
-    )
+            return others[0].clone() if others else x""")
 
 
 @attack("cluster", chapter="00")
@@ -547,14 +500,11 @@ def plainly(comm, x):
 """
 
 
-@attack("cluster", chapter="06")
+@attack("cluster", chapter="06", before=AS_BYTES + _ONLY_SOME)
 def honest_where_it_decides(sheet: Sheet) -> None:
     """An answer that holds for some tensors only, and shares by the environment wherever the ranks turn out to be
     threads."""
-    sheet.answer(
-        AS_BYTES
-        + _ONLY_SOME
-        + """
+    sheet.answer("""
 import os, sys
 
 
@@ -568,9 +518,8 @@ def attempt(comm, x):
     comm.recv(heard, (me - 1) % n)
     work.wait()
     return unpack(bytes.fromhex(os.environ.get(f"Z{(me - 1) % n}", "")), x).reshape(x.shape) if x.numel() else heard
-""",
-        points=4.0,
-    )
+""")
+    sheet.expect(sheet.target, 4.0)
 
 
 @attack("cluster", chapter="06")

@@ -19,16 +19,14 @@ def peek(*paths):
 """
 
 
-def _escape(sheet: Sheet, body: str) -> None:
-    sheet.answer(f"{LIBC}\n\ndef attempt(*args):\n{body}\n    peek()\n    return 0.0\n")
+def escapes(body: str) -> str:
+    return f"{LIBC}\n\ndef attempt(*args):\n{body}\n    peek()\n    return 0.0\n"
 
 
-@attack("leak", walled=True)
+@attack("leak", walled=True, within=escapes)
 def becoming_root_again(sheet: Sheet) -> None:
     """setuid, setgid and capabilities, then the secret."""
-    _escape(
-        sheet,
-        """
+    sheet.answer("""
     for call in (lambda: os.setresuid(0, 0, 0), lambda: os.setresgid(0, 0, 0), lambda: os.setgroups([0]),
             lambda: os.seteuid(0)):
         try:
@@ -37,16 +35,13 @@ def becoming_root_again(sheet: Sheet) -> None:
             continue
     status = dict(line.split(":", 1) for line in seen("/proc/self/status").decode().splitlines())
     if int(status["CapEff"], 16) or int(status["CapPrm"], 16) or status["NoNewPrivs"].strip() != "1":
-        loot("capabilities " + status["CapEff"], whole=True)""",
-    )
+        loot("capabilities " + status["CapEff"], whole=True)""")
 
 
-@attack("leak", walled=True)
+@attack("leak", walled=True, within=escapes)
 def user_namespace_of_its_own(sheet: Sheet) -> None:
     """A new user namespace gives all capabilities inside; then covers are taken off and file systems mounted."""
-    _escape(
-        sheet,
-        """
+    sheet.answer("""
     if libc.unshare(0x10000000 | 0x00020000) == 0:
         for name, text in (("setgroups", "deny"), ("uid_map", f"0 {os.getuid()} 1"), ("gid_map", f"0 {os.getgid()} 1")):
             try:
@@ -60,28 +55,22 @@ def user_namespace_of_its_own(sheet: Sheet) -> None:
         for kind in (b"tmpfs", b"proc", b"sysfs", b"overlay"):
             libc.mount(kind, b"there", kind, 0, None)
         libc.mount(b"/", b"there", None, 4096 | 16384, None)
-        peek(SECRET, "there" + SECRET, "there/1/root" + SECRET)""",
-    )
+        peek(SECRET, "there" + SECRET, "there/1/root" + SECRET)""")
 
 
-@attack("leak", walled=True)
+@attack("leak", walled=True, within=escapes)
 def uncovering(sheet: Sheet) -> None:
     """Unmounting and remounting what covers the hidden folders."""
-    _escape(
-        sheet,
-        """
+    sheet.answer("""
     for path in (AT["class"], AT["root"], "/var/tmp", "/var", "/home", "/tmp", "/", AT["course"], "/proc", "/dev"):
         libc.umount2(path.encode(), 2)
-        libc.mount(None, path.encode(), None, 32 | 4096, None)""",
-    )
+        libc.mount(None, path.encode(), None, 32 | 4096, None)""")
 
 
-@attack("leak", walled=True)
+@attack("leak", walled=True, within=escapes)
 def changing_the_root(sheet: Sheet) -> None:
     """chroot, out of a folder that is held open, and pivot_root."""
-    _escape(
-        sheet,
-        """
+    sheet.answer("""
     os.makedirs("jail", exist_ok=True)
     outside = os.open(".", os.O_RDONLY)
     try:
@@ -93,16 +82,13 @@ def changing_the_root(sheet: Sheet) -> None:
     except OSError:
         pass
     peek(SECRET, "../" * 40 + SECRET.lstrip("/"))
-    libc.syscall(155, b".", b".")""",
-    )
+    libc.syscall(155, b".", b".")""")
 
 
-@attack("leak", walled=True)
+@attack("leak", walled=True, within=escapes)
 def joining_other_namespaces(sheet: Sheet) -> None:
     """setns into the namespaces of the judge, of process 1 and of the parent."""
-    _escape(
-        sheet,
-        """
+    sheet.answer("""
     for pid in (AT["judge"], AT["victim"], 1, os.getppid()):
         for kind in ("user", "mnt", "pid", "net", "ipc", "uts"):
             try:
@@ -111,16 +97,13 @@ def joining_other_namespaces(sheet: Sheet) -> None:
                 continue
             mine = os.readlink(f"/proc/self/ns/{kind}")
             if libc.setns(fd, 0) == 0 and os.readlink(f"/proc/self/ns/{kind}") != mine:
-                loot(f"joined {kind} of {pid}", whole=True)""",
-    )
+                loot(f"joined {kind} of {pid}", whole=True)""")
 
 
-@attack("leak", walled=True)
+@attack("leak", walled=True, within=escapes)
 def file_handles(sheet: Sheet) -> None:
     """Files by handle instead of by name, past every covered folder."""
-    _escape(
-        sheet,
-        """
+    sheet.answer("""
     class Handle(ctypes.Structure):
         _fields_ = [("size", ctypes.c_uint), ("kind", ctypes.c_int), ("data", ctypes.c_ubyte * 64)]
 
@@ -133,16 +116,13 @@ def file_handles(sheet: Sheet) -> None:
             handle.data[0] = inode
             fd = libc.open_by_handle_at(root, ctypes.byref(handle), os.O_RDONLY)
             if fd >= 0:
-                loot(f"inode {inode} by handle", whole=True)""",
-    )
+                loot(f"inode {inode} by handle", whole=True)""")
 
 
-@attack("leak", walled=True)
+@attack("leak", walled=True, within=escapes)
 def devices(sheet: Sheet) -> None:
     """Disks, memory and the kernel's log, by device files, found or made."""
-    _escape(
-        sheet,
-        """
+    sheet.answer("""
     import stat
 
     for name, device in (("disk", os.stat("/").st_dev), ("memory", os.makedev(1, 1)), ("port", os.makedev(1, 4))):
@@ -159,16 +139,13 @@ def devices(sheet: Sheet) -> None:
             os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
         except OSError:
             continue
-        loot(f"opened {path}", whole=True)""",
-    )
+        loot(f"opened {path}", whole=True)""")
 
 
-@attack("leak", walled=True)
+@attack("leak", walled=True, within=escapes)
 def rare_system_calls(sheet: Sheet) -> None:
     """System calls that filters forget: keys, BPF, performance events, io_uring, modules, swap, clocks, userfaultfd."""
-    _escape(
-        sheet,
-        """
+    sheet.answer("""
     import platform
 
     calls = {"add_key": 248, "keyctl": 250, "bpf": 321, "perf_event_open": 298, "io_uring_setup": 425,
@@ -189,16 +166,13 @@ def rare_system_calls(sheet: Sheet) -> None:
         done = libc.syscall(number, *arguments)
         if done >= 0:
             got.append(name)
-    loot(got or "", whole=True)""",
-    )
+    loot(got or "", whole=True)""")
 
 
-@attack("leak", walled=True)
+@attack("leak", walled=True, within=escapes)
 def programs_with_more_rights(sheet: Sheet) -> None:
     """Programs that run as root whoever starts them."""
-    _escape(
-        sheet,
-        """
+    sheet.answer("""
     import subprocess
 
     for line in (["su", "-c", "id", "root"], ["sudo", "-n", "id"], ["mount", "-t", "tmpfs", "none", "/mnt"],
@@ -209,16 +183,13 @@ def programs_with_more_rights(sheet: Sheet) -> None:
         except (OSError, subprocess.TimeoutExpired):
             continue
         if b"uid=0" in done.stdout or (done.returncode == 0 and line[0] not in ("su", "passwd")):
-            loot(f"ran {line[0]}: {done.stdout[:40]}", whole=True)""",
-    )
+            loot(f"ran {line[0]}: {done.stdout[:40]}", whole=True)""")
 
 
-@attack("leak", walled=True)
+@attack("leak", walled=True, within=escapes)
 def kernel_settings(sheet: Sheet) -> None:
     """Settings of the kernel and of control groups, opened for writing."""
-    _escape(
-        sheet,
-        """
+    sheet.answer("""
     for path in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/vm/drop_caches",
         "/proc/sys/net/ipv4/ip_forward",
                  "/proc/sysrq-trigger", "/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -237,5 +208,4 @@ def kernel_settings(sheet: Sheet) -> None:
         time.clock_settime(time.CLOCK_REALTIME, time.time())
         loot("the clock was set", whole=True)
     except OSError:
-        pass""",
-    )
+        pass""")

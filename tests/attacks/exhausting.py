@@ -1,36 +1,31 @@
 """Using everything up: time, memory, processes, disk, output, descriptors, the patience of the judge."""
 
 from course_grader.attacks.exhausting import _told
+from course_grader.attacks.forging import CHANNEL
 from course_grader.attacks.sheet import Sheet, as_json, attack, code
 
 
-@attack("exhaustion", brief=True)
+@attack("exhaustion", brief=True, states=("timed out",))
 def hang_in_native_code(sheet: Sheet) -> None:
     """A call into C that does not come back and holds the interpreter's lock."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import ctypes
 
 
         def attempt(*args):
-            ctypes.PyDLL(None).sleep(600)""",
-        states=("timed out",),
-    )
+            ctypes.PyDLL(None).sleep(600)""")
 
 
-@attack("exhaustion", brief=True)
+@attack("exhaustion", brief=True, states=("timed out",))
 def hang_in_arithmetic(sheet: Sheet) -> None:
     """Powers, regular expressions and sorts that never end."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import re
 
 
         def attempt(*args):
             re.match(r"(a+)+$", "a" * 64 + "b")
-            return 9 ** 9 ** 9 ** 9""",
-        states=("timed out",),
-    )
+            return 9 ** 9 ** 9 ** 9""")
 
 
 @attack("exhaustion", brief=True)
@@ -39,25 +34,21 @@ def hang_in_a_cell(sheet: Sheet) -> None:
     sheet.own("while True:\n    pass")
 
 
-@attack("exhaustion", brief=True)
+@attack("exhaustion", brief=True, states=("timed out",))
 def stopped_by_itself(sheet: Sheet) -> None:
     """A process that stops itself and can neither answer nor end."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import os, signal
 
 
         def attempt(*args):
-            os.kill(os.getpid(), signal.SIGSTOP)""",
-        states=("timed out",),
-    )
+            os.kill(os.getpid(), signal.SIGSTOP)""")
 
 
-@attack("exhaustion", brief=True)
+@attack("exhaustion", brief=True, states=("timed out", "crashed"))
 def end_that_takes_for_ever(sheet: Sheet) -> None:
     """Exit handlers, finalisers and threads that do not let the process end."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import atexit, os, sys, threading, time
 
         forever = lambda: time.sleep(600)
@@ -72,9 +63,7 @@ def end_that_takes_for_ever(sheet: Sheet) -> None:
 
 
         def attempt(*args):
-            Sticky()""",
-        states=("timed out", "crashed"),
-    )
+            Sticky()""")
 
 
 @attack("exhaustion", brief=True)
@@ -97,11 +86,10 @@ def too_many_cells(sheet: Sheet) -> None:
     sheet.refused = "at most 2,000 are graded"
 
 
-@attack("exhaustion")
+@attack("exhaustion", states=("answered", "raised", "crashed", "timed out"))
 def many_threads(sheet: Sheet) -> None:
     """Threads without end, 2,000 at most."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import threading, time
 
 
@@ -111,17 +99,13 @@ def many_threads(sheet: Sheet) -> None:
                     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
                 except RuntimeError:
                     break
-            return 0.0""",
-        states=("answered", "raised", "crashed", "timed out"),
-        points=0.0,
-    )
+            return 0.0""")
 
 
-@attack("exhaustion", walled=True)
+@attack("exhaustion", walled=True, states=("crashed", "raised", "timed out"))
 def memory_bomb_of_many(sheet: Sheet) -> None:
     """Memory without end, spread over processes that each stay small, and over shared memory."""
-    sheet.answer(
-        f"""
+    sheet.answer(f"""
         import mmap, os, time
 
 
@@ -132,50 +116,39 @@ def memory_bomb_of_many(sheet: Sheet) -> None:
                     time.sleep(20)
                     os._exit(0)
             time.sleep(8)
-            {_told("24 processes could use more than twice the memory together")}""",
-        states=("crashed", "raised", "timed out"),
-    )
+            {_told("24 processes could use more than twice the memory together")}""")
 
 
-@attack("exhaustion")
+@attack("exhaustion", states=("answered", "raised", "crashed"))
 def one_endless_file(sheet: Sheet) -> None:
     """A file that says it has a terabyte."""
-    sheet.answer(
-        """
+    sheet.answer("""
         def attempt(*args):
             with open("endless", "wb") as file:
                 file.truncate(10 ** 12)
-            return 0.0""",
-        states=("answered", "raised", "crashed"),
-    )
+            return 0.0""")
 
 
-@attack("exhaustion")
+@attack("exhaustion", states=("raised",))
 def line_of_a_hundred_megabytes(sheet: Sheet) -> None:
     """One line of 100 MB, printed, as an error and as a name."""
-    sheet.answer(
-        """
+    sheet.answer("""
         def attempt(*args):
             text = "x" * 100_000_000
             print(text, end="")
-            raise ValueError(text)""",
-        states=("raised",),
-    )
+            raise ValueError(text)""")
 
 
-@attack("exhaustion")
+@attack("exhaustion", states=("raised", "crashed", "refused"))
 def answer_of_a_gigabyte(sheet: Sheet) -> None:
     """An answer of 300 MB of text, then of millions of values."""
-    sheet.answer(
-        """
+    sheet.answer("""
         calls = []
 
 
         def attempt(*args):
             calls.append(1)
-            return "x" * 300_000_000 if len(calls) < 2 else [0.5] * 5_000_000""",
-        states=("raised", "crashed", "refused"),
-    )
+            return "x" * 300_000_000 if len(calls) < 2 else [0.5] * 5_000_000""")
 
 
 @attack("exhaustion")
@@ -184,27 +157,23 @@ def numbers_too_long_to_print(sheet: Sheet) -> None:
     sheet.answer("def attempt(*args):\n    return 10 ** 9000", states=("answered", "raised", "refused"))
 
 
-@attack("exhaustion")
+@attack("exhaustion", states=("raised", "refused", "timed out"))
 def nested_too_deep(sheet: Sheet) -> None:
     """Lists in lists, a thousand deep, and doubled thirty times."""
-    sheet.answer(
-        """
+    sheet.answer("""
         def attempt(*args):
             deep, wide = [], 1.0
             for _ in range(1000):
                 deep = [deep]
             for _ in range(30):
                 wide = [wide, wide]
-            return deep if len(args) == 4 else wide""",
-        states=("raised", "refused", "timed out"),
-    )
+            return deep if len(args) == 4 else wide""")
 
 
-@attack("exhaustion", chapter="00")
+@attack("exhaustion", chapter="00", states=("raised", "answered", "refused", "crashed"))
 def tensors_with_lying_shapes(sheet: Sheet) -> None:
     """Tensors of a terabyte that hold four bytes, of no elements in vast shapes, and without data."""
-    sheet.answer(
-        """
+    sheet.answer("""
         calls = []
 
 
@@ -212,36 +181,24 @@ def tensors_with_lying_shapes(sheet: Sheet) -> None:
             odd = [lambda: torch.ones(1).expand(2 ** 40), lambda: torch.empty(0, 2 ** 40),
                 lambda: torch.ones(1, device="meta"),
                    lambda: torch.ones(2, 2).to_sparse(), lambda: torch.ones(1).expand(2 ** 27)]
-            return odd[(comm.size + comm.rank) % len(odd)]()""",
-        states=("raised", "answered", "refused", "crashed"),
-    )
+            return odd[(comm.size + comm.rank) % len(odd)]()""")
 
 
-@attack("exhaustion")
+@attack("exhaustion", before=CHANNEL, states=("refused",))
 def frame_of_a_terabyte(sheet: Sheet) -> None:
     """A message that announces a terabyte, and one that never ends."""
-    from course_grader.attacks.forging import CHANNEL
-
-    sheet.answer(
-        CHANNEL
-        + """
+    sheet.answer("""
 def attempt(*args):
     there, token = channel()
     there.sock.sendall(struct.pack(">4s16sQ", b"TaS1", token, 2 ** 40))
     os._exit(0)
-""",
-        states=("refused",),
-    )
+""")
 
 
-@attack("exhaustion", brief=True)
+@attack("exhaustion", brief=True, before=CHANNEL, states=("timed out",))
 def message_byte_by_byte(sheet: Sheet) -> None:
     """A message that comes a byte at a time and never ends."""
-    from course_grader.attacks.forging import CHANNEL
-
-    sheet.answer(
-        CHANNEL
-        + """
+    sheet.answer("""
 def attempt(*args):
     import time
 
@@ -250,45 +207,33 @@ def attempt(*args):
     while True:
         there.sock.sendall(b"N")
         time.sleep(0.05)
-""",
-        states=("timed out",),
-    )
+""")
 
 
-@attack("exhaustion", brief=True)
+@attack("exhaustion", brief=True, before=CHANNEL, states=("refused", "timed out"))
 def flood_of_messages(sheet: Sheet) -> None:
     """Messages without end on the connection to the judge."""
-    from course_grader.attacks.forging import CHANNEL
-
-    sheet.answer(
-        CHANNEL
-        + """
+    sheet.answer("""
 def attempt(*args):
     there, token = channel()
     while True:
         there.sock.sendall(b"TaS1" + token + b"\\0" * 8 + b"N" * 60_000)
-""",
-        states=("refused", "timed out"),
-    )
+""")
 
 
-@attack("exhaustion", chapter="06")
+@attack("exhaustion", chapter="06", states=("timed out", "refused", "raised", "deadlock"))
 def flood_of_requests(sheet: Sheet) -> None:
     """Requests to the cluster without end."""
-    sheet.answer(
-        """
+    sheet.answer("""
         def attempt(comm, x):
             while True:
-                comm.isend(x[:0], (comm.rank + 1) % comm.size)""",
-        states=("timed out", "refused", "raised", "deadlock"),
-    )
+                comm.isend(x[:0], (comm.rank + 1) % comm.size)""")
 
 
-@attack("exhaustion")
+@attack("exhaustion", states=("answered", "raised", "crashed"))
 def many_descriptors(sheet: Sheet) -> None:
     """Files, sockets and pipes without end, 20,000 at most."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import os, socket
 
         kept = []
@@ -301,9 +246,7 @@ def many_descriptors(sheet: Sheet) -> None:
                     kept.append(socket.socketpair())
             except OSError:
                 pass
-            return 0.0""",
-        states=("answered", "raised", "crashed"),
-    )
+            return 0.0""")
 
 
 @attack("exhaustion")
@@ -313,33 +256,25 @@ def crash_in_native_code(sheet: Sheet) -> None:
     sheet.own("import os\nos.abort()", before="mfu-waste")
 
 
-@attack("exhaustion")
+@attack("exhaustion", states=("crashed",))
 def connection_closed(sheet: Sheet) -> None:
     """Every descriptor is closed, and the process stays."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import os, time
 
 
         def attempt(*args):
             os.closerange(0, 4096)
-            time.sleep(30)""",
-        states=("crashed",),
-    )
+            time.sleep(30)""")
 
 
 @attack("exhaustion")
 def cell_too_deep_to_parse(sheet: Sheet) -> None:
     """Cells, twice under one id, that a parser cannot take: brackets, operators and names nested 100,000 deep."""
     odd = (
-        "(" * 5000 + ")" * 5000,
-        "-" * 200_000 + "1",
-        "a" + ".b" * 200_000,
-        "lambda:" * 50_000 + "1",
-        "x=" * 50_000 + "1",
-        "\0",
-        "\ud800x",
-    )
+        "(" * 5000 + ")" * 5000, "-" * 200_000 + "1", "a" + ".b" * 200_000, "lambda:" * 50_000 + "1",
+        "x=" * 50_000 + "1", "\0", "\ud800x",
+    )  # fmt: skip
     cell = sheet.cell(sheet.target)
     for at, text in enumerate(odd):
         sheet.notebook["cells"].append(
@@ -387,11 +322,10 @@ def many_small_objects(sheet: Sheet) -> None:
     sheet.refused = "perhaps"
 
 
-@attack("exhaustion")
+@attack("exhaustion", states=("raised", "crashed", "answered", "timed out"))
 def killed_by_its_own_limits(sheet: Sheet) -> None:
     """Limits set to nothing: no files, no time, no stack, no memory."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import resource
 
 
@@ -402,6 +336,4 @@ def killed_by_its_own_limits(sheet: Sheet) -> None:
                     resource.setrlimit(getattr(resource, name), (0, 0))
                 except (OSError, ValueError):
                     pass
-            return bytearray(100_000_000)""",
-        states=("raised", "crashed", "answered", "timed out"),
-    )
+            return bytearray(100_000_000)""")

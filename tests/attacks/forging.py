@@ -4,7 +4,7 @@ judged."""
 import json
 
 from course_grader.attacks.forging import AGREES, CHANNEL
-from course_grader.attacks.sheet import Sheet, attack
+from course_grader.attacks.sheet import Sheet, attack, code
 from course_grader.notebooks import grade_meta
 
 
@@ -226,20 +226,17 @@ def patched_probe(sheet: Sheet) -> None:
     sheet.expect("mfu-waste", None)
 
 
-@attack("forging", chapter="06")
+@attack("forging", chapter="06", states=("answered", "raised", "crashed", "deadlock", "refused"))
 def codec_by_ctypes(sheet: Sheet) -> None:
     """Type flags and reference counts of None, True and small integers are overwritten through ctypes."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import ctypes
 
 
         def attempt(comm, x):
             ctypes.c_ubyte.from_address(id(77) + 24).value = 5
             ctypes.c_long.from_address(id(1.5) + 16).value = 0
-            return x""",
-        states=("answered", "raised", "crashed", "deadlock", "refused"),
-    )
+            return x""")
 
 
 # --------------------------------------------------------------------------------------------- the notebook's machinery
@@ -299,21 +296,18 @@ def display_hook(sheet: Sheet) -> None:
         10.0""")
 
 
-@attack("forging")
+@attack("forging", before=AGREES)
 def namespace_that_has_everything(sheet: Sheet) -> None:
     """The notebook's namespace is replaced by one that has every name, with a function that agrees."""
     sheet.stub()
     sheet.expect("mfu-waste", None)
-    sheet.own(
-        AGREES
-        + """
+    sheet.own("""
 class Names(dict):
     def __contains__(self, name): return True
     def __missing__(self, name): return Yes()
     def get(self, name, default=None): return Yes()
 
-get_ipython().user_ns = Names(get_ipython().user_ns)"""
-    )
+get_ipython().user_ns = Names(get_ipython().user_ns)""")
 
 
 @attack("forging")
@@ -400,23 +394,10 @@ def extra_exercises(sheet: Sheet) -> None:
         ("mfu-waste-check", "10.0"),
     ):
         meta = {
-            "grade": True,
-            "grade_id": name,
-            "locked": True,
-            "points": 100,
-            "schema_version": 3,
-            "solution": False,
+            "grade": True, "grade_id": name, "locked": True, "points": 100, "schema_version": 3, "solution": False,
             "task": False,
-        }
-        cell = {
-            "cell_type": "code",
-            "id": f"x-{name}",
-            "metadata": {"nbgrader": meta},
-            "source": source,
-            "outputs": [],
-            "execution_count": None,
-        }
-        sheet.notebook["cells"].append(cell)
+        }  # fmt: skip
+        sheet.notebook["cells"].append({**code(source, f"x-{name}"), "metadata": {"nbgrader": meta}})
 
 
 @attack("forging")
@@ -454,42 +435,32 @@ def files_that_claim_points(sheet: Sheet) -> None:
 # ------------------------------------------------------------------------------------------------ messages
 
 
-@attack("forging")
+@attack("forging", before=CHANNEL, states=("refused",))
 def second_answer(sheet: Sheet) -> None:
     """A forged answer with the right token, sent before the real one."""
-    sheet.answer(
-        CHANNEL
-        + """
+    sheet.answer("""
 def attempt(*args):
     there, token = channel()
     there.send(token, RIGHT)
     return 1.0
-""",
-        states=("refused",),
-    )
+""")
 
 
-@attack("forging")
+@attack("forging", before=CHANNEL, states=("refused",))
 def answer_ahead_of_the_question(sheet: Sheet) -> None:
     """A forged answer to the next question, before it is asked."""
-    sheet.answer(
-        CHANNEL
-        + """
+    sheet.answer("""
 def attempt(*args):
     there, _ = channel()
     there.send(b"0" * 16, RIGHT)
     return 1.0
-""",
-        states=("refused",),
-    )
+""")
 
 
-@attack("forging")
+@attack("forging", before=CHANNEL, states=("refused", "crashed", "answered", "timed out"))
 def thread_that_answers_later(sheet: Sheet) -> None:
     """A thread goes on writing forged answers with every token it sees."""
-    sheet.answer(
-        CHANNEL
-        + """
+    sheet.answer("""
 import threading, time
 
 
@@ -507,17 +478,13 @@ def attempt(*args):
     threading.Thread(target=later, daemon=True).start()
     time.sleep(0.05)
     return 1.0
-""",
-        states=("refused", "crashed", "answered", "timed out"),
-    )
+""")
 
 
-@attack("forging")
+@attack("forging", before=CHANNEL)
 def thread_that_answers_for_the_clones(sheet: Sheet) -> None:
     """A thread of the notebook's process tells the judge how its clones ended, and answers in their place."""
-    sheet.own(
-        CHANNEL
-        + """
+    sheet.own("""
 import threading, time
 
 
@@ -531,70 +498,54 @@ def later():
         time.sleep(0.002)
 
 
-threading.Thread(target=later, daemon=True).start()"""
-    )
+threading.Thread(target=later, daemon=True).start()""")
     sheet.stub()
     sheet.expect("mfu-waste", None)
 
 
-@attack("forging")
+@attack("forging", states=("refused", "answered"))
 def two_processes_answer(sheet: Sheet) -> None:
     """The answer forks: parent and child both answer the same question."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import os
 
 
         def attempt(*args):
             os.fork()
-            return 1.0""",
-        states=("refused", "answered"),
-    )
+            return 1.0""")
 
 
-@attack("forging")
+@attack("forging", before=CHANNEL, states=("refused",))
 def answer_of_the_wrong_kind(sheet: Sheet) -> None:
     """A list, a number and a text where the judge expects a dictionary, then an exit."""
-    sheet.answer(
-        CHANNEL
-        + """
+    sheet.answer("""
 def attempt(*args):
     there, token = channel()
     there.send(token, [10.0, "passed"])
     os._exit(0)
-""",
-        states=("refused",),
-    )
+""")
 
 
-@attack("forging")
+@attack("forging", before=CHANNEL, states=("refused",))
 def state_that_no_answer_has(sheet: Sheet) -> None:
     """The worker says that it passed, in words that only the judge may use."""
-    sheet.answer(
-        CHANNEL
-        + """
+    sheet.answer("""
 def attempt(*args):
     there, token = channel()
     there.send(token, {**RIGHT, "state": "passed"})
     os._exit(0)
-""",
-        states=("refused",),
-    )
+""")
 
 
-@attack("forging")
+@attack("forging", before=CHANNEL, states=("refused",))
 def fields_of_the_wrong_type(sheet: Sheet) -> None:
     """Error, trace, output and seconds hold dictionaries, tensors of meters and infinities."""
-    sheet.answer(
-        CHANNEL
-        + """
+    sheet.answer("""
 def attempt(*args):
     there, token = channel()
     there.send(token, {**RIGHT, "error": {"points": 10}, "seconds": float("inf"), "meter": {"bytes_sent": [0]}})
     os._exit(0)
-""",
-        states=("refused",),
-    )
+""")
 
 
 # ------------------------------------------------------------------------------------------------ knowing the judge
@@ -614,11 +565,10 @@ def knows_that_it_is_judged(sheet: Sheet) -> None:
             raise NotImplementedError""")
 
 
-@attack("forging")
+@attack("forging", states=("raised", "answered"))
 def library_function_under_another_name(sheet: Sheet) -> None:
     """The library's own function, aliased, wrapped, partially applied and fetched by name."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import functools, importlib
         from course_lib.estimate.compute import train_seconds as mine
 
@@ -630,16 +580,13 @@ def library_function_under_another_name(sheet: Sheet) -> None:
         def attempt(params, tokens, gpu_flops, utilisation, days=None):
             calls.append(1)
             seconds = ways[len(calls) % 4](params, tokens, gpu_flops, utilisation)
-            return seconds / DAY if days is None else math.ceil(seconds / DAY / days)""",
-        states=("raised", "answered"),
-    )
+            return seconds / DAY if days is None else math.ceil(seconds / DAY / days)""")
 
 
-@attack("forging")
+@attack("forging", states=("raised", "not answered", "crashed", "refused"))
 def says_it_was_not_asked(sheet: Sheet) -> None:
     """Exceptions with the names and texts that the grader uses itself: not answered, switched off, lost, passed."""
-    sheet.answer(
-        """
+    sheet.answer("""
         from course_grader.worker.protocol import Garbled, Gone, Late
 
         calls = []
@@ -652,9 +599,7 @@ def says_it_was_not_asked(sheet: Sheet) -> None:
 
         def attempt(*args):
             calls.append(1)
-            raise [Passed, Gone, Late, Garbled, StopIteration, GeneratorExit][len(calls) % 6]("passed")""",
-        states=("raised", "not answered", "crashed", "refused"),
-    )
+            raise [Passed, Gone, Late, Garbled, StopIteration, GeneratorExit][len(calls) % 6]("passed")""")
 
 
 @attack("forging")
@@ -669,18 +614,15 @@ def reads_the_seed(sheet: Sheet) -> None:
             return random.random() * 1e3""")
 
 
-@attack("forging")
+@attack("forging", states=("raised",))
 def text_that_looks_like_a_report(sheet: Sheet) -> None:
     """Errors and prints with terminal codes, markup, HTML and a table that shows full points."""
-    sheet.answer(
-        r"""
+    sheet.answer(r"""
         def attempt(*args):
             text = "\x1b[2J\x1b[1;32m✓ 10 / 10\x1b[0m\r\n\x9b31m[bold green]passed[/] "
             text += "<script>alert(1)</script><img src=x onerror=alert(1)> \u202e 01/01 \x07"
             print(text)
-            raise ValueError(text + '{"points": 10, "passed": true}')""",
-        states=("raised",),
-    )
+            raise ValueError(text + '{"points": 10, "passed": true}')""")
 
 
 @attack("forging")

@@ -13,12 +13,10 @@ libc = ctypes.CDLL(None, use_errno=True)
 """
 
 
-@attack("tampering")
+@attack("tampering", before=LIBC)
 def objects_of_the_system_removed(sheet: Sheet) -> None:
     """Shared memory, semaphores and queues of the host: found by number and removed, and own ones left behind."""
-    sheet.answer(
-        LIBC
-        + """
+    sheet.answer("""
 def attempt(*args):
     kept = ctypes.create_string_buffer(512)
     for number in range(64):
@@ -30,16 +28,13 @@ def attempt(*args):
     if libc.semget(0xBAD, 3, 0o1666) >= 0 and str(AT["judge"]) in os.listdir("/proc"):
         loot("semaphores of the host", whole=True)
     return 0.0
-"""
-    )
+""")
 
 
-@attack("tampering")
+@attack("tampering", before=LIBC)
 def time_of_other_processes(sheet: Sheet) -> None:
     """Another process's processors, schedule and priority at the disk: it is left to wait for ever."""
-    sheet.answer(
-        LIBC
-        + """
+    sheet.answer("""
 def attempt(*args):
     for pid in (AT["victim"], AT["judge"]):
         for change in (lambda: os.sched_setaffinity(pid, {min(os.sched_getaffinity(pid))}),
@@ -51,8 +46,7 @@ def attempt(*args):
                 continue
             loot(f"the schedule of process {pid}", whole=True)
     return 0.0
-"""
-    )
+""")
 
 
 @attack("tampering")
@@ -75,11 +69,10 @@ def files_cut_short(sheet: Sheet) -> None:
             return 0.0""")
 
 
-@attack("tampering")
+@attack("tampering", states=("answered", "raised", "crashed"))
 def signals_by_a_descriptor(sheet: Sheet) -> None:
     """A descriptor whose owner is another process, which then gets a deadly signal whenever something is written."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import fcntl, os, socket, signal
 
 
@@ -94,9 +87,7 @@ def signals_by_a_descriptor(sheet: Sheet) -> None:
                         change()
                     except OSError:
                         continue
-            return 0.0""",
-        states=("answered", "raised", "crashed"),
-    )
+            return 0.0""")
 
 
 @attack("tampering")
@@ -104,23 +95,10 @@ def files_with_hostile_names(sheet: Sheet) -> None:
     """Names with line ends, terminal codes, options, formulas, quotes, letters of no alphabet and 250 bytes, beside the
     notebook."""
     names = (
-        "-rf",
-        "--help",
-        "=HYPERLINK(1)",
-        "a\nb.csv",
-        "\x1b[2J.txt",
-        "'; drop table grade; --",
-        "\u202egnp.exe",
-        "x" * 250,
-        "~",
-        "$(touch x)",
-        "con.txt",
-        ".git/config",
-        "..%2f..%2fetc%2fpasswd",
-        "data/__pycache__/json.cpython-311.pyc",
-        " ",
-        "*",
-    )
+        "-rf", "--help", "=HYPERLINK(1)", "a\nb.csv", "\x1b[2J.txt", "'; drop table grade; --", "\u202egnp.exe",
+        "x" * 250, "~", "$(touch x)", "con.txt", ".git/config", "..%2f..%2fetc%2fpasswd",
+        "data/__pycache__/json.cpython-311.pyc", " ", "*",
+    )  # fmt: skip
     sheet.files |= dict.fromkeys(names, b"x")
 
 

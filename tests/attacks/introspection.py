@@ -61,12 +61,10 @@ def value_that_changes_afterwards(sheet: Sheet) -> None:
             return kept""")
 
 
-@attack("forging")
+@attack("forging", before=CHANNEL, states=("answered", "refused", "raised", "crashed"))
 def end_that_answers(sheet: Sheet) -> None:
     """Exit handlers, finalisers, signal handlers and timers that answer when the worker is asked to end."""
-    sheet.answer(
-        CHANNEL
-        + """
+    sheet.answer("""
 def last(*_):
     there, token = channel(list(sys._current_frames().values()))
     there.send(token, RIGHT)
@@ -85,16 +83,13 @@ def attempt(*args):
         signal.signal(number, last)
     signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
     return 1.0
-""",
-        states=("answered", "refused", "raised", "crashed"),
-    )
+""")
 
 
-@attack("forging")
+@attack("forging", states=("raised", "answered"))
 def codecs_and_encodings(sheet: Sheet) -> None:
     """Encodings and error handlers of Python itself are replaced by ones that write a report."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import codecs, encodings.utf_8
 
 
@@ -105,16 +100,13 @@ def codecs_and_encodings(sheet: Sheet) -> None:
                 lambda data, errors="strict": ("", len(data))))
             encodings.utf_8.encode = lambda text, errors="strict": (right, len(text))
             encodings._cache.clear()
-            return "\\udcff"  * 3""",
-        states=("raised", "answered"),
-    )
+            return "\\udcff"  * 3""")
 
 
-@attack("forging")
+@attack("forging", states=("answered", "raised", "refused"))
 def code_objects_by_address(sheet: Sheet) -> None:
     """Code of the worker's functions, found by address and by referrers, is exchanged for code that passes."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import gc
 
 
@@ -132,16 +124,13 @@ def code_objects_by_address(sheet: Sheet) -> None:
                         each.__defaults__ = each.__kwdefaults__ = None
                     except ValueError:
                         continue
-            return 1.0""",
-        states=("answered", "raised", "refused"),
-    )
+            return 1.0""")
 
 
-@attack("forging")
+@attack("forging", states=("answered", "raised", "crashed", "refused"))
 def pictures_of_the_memory(sheet: Sheet) -> None:
     """The worker's own memory is read and written through /proc, between the answer and its sending."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import ctypes
 
 
@@ -150,17 +139,14 @@ def pictures_of_the_memory(sheet: Sheet) -> None:
             with open("/proc/self/mem", "r+b", 0) as memory:
                 memory.seek(id(1.0) + 16)
                 memory.write(b"\\0" * 8)
-            return 1.0""",
-        states=("answered", "raised", "crashed", "refused"),
-    )
+            return 1.0""")
 
 
-@attack("forging")
+@attack("forging", states=("raised", "answered"))
 def results_that_come_in_parts(sheet: Sheet) -> None:
     """Generators, coroutines, iterators, views, arrays of objects, and numbers of other libraries in place of a
     number."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import decimal, fractions, numpy as np
 
         calls = []
@@ -182,16 +168,13 @@ def results_that_come_in_parts(sheet: Sheet) -> None:
                    lambda: decimal.Decimal("sNaN"), lambda: fractions.Fraction(1,
                        3), lambda: memoryview(b"1"), lambda: np.ma.masked, lambda: 1j,
                    lambda: range(10 ** 12), lambda: np.datetime64("NaT"), lambda: type, lambda: np.longdouble(1)]
-            return odd[len(calls) % len(odd)]()""",
-        states=("raised", "answered"),
-    )
+            return odd[len(calls) % len(odd)]()""")
 
 
-@attack("forging")
+@attack("forging", states=("raised", "answered"))
 def keys_that_lie(sheet: Sheet) -> None:
     """Dictionaries whose keys are equal to all others, count their own look-ups, and hash differently every time."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import random
 
 
@@ -201,17 +184,14 @@ def keys_that_lie(sheet: Sheet) -> None:
 
 
         def attempt(*args):
-            return {Key("days"): 1.0, Key("gpus"): 2.0, Key("points"): 10.0}""",
-        states=("raised", "answered"),
-    )
+            return {Key("days"): 1.0, Key("gpus"): 2.0, Key("points"): 10.0}""")
 
 
-@attack("forging")
+@attack("forging", states=("answered", "raised"))
 def wants_the_larger_case(sheet: Sheet) -> None:
     """Answers by a table where few are asked and by what it saw last where many are: it tells hidden cases by their
     size."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import sys
 
         seen_before = {}
@@ -227,9 +207,7 @@ def wants_the_larger_case(sheet: Sheet) -> None:
             frame = sys._getframe()
             while frame:
                 yield frame
-                frame = frame.f_back""",
-        states=("answered", "raised"),
-    )
+                frame = frame.f_back""")
 
 
 @attack("forging")
@@ -304,12 +282,10 @@ def patched_communicator(sheet: Sheet) -> None:
     sheet.expect("pair-exchange", None)
 
 
-@attack("forging")
+@attack("forging", before=CHANNEL, states=("refused", "crashed"))
 def descriptors_over_the_judges_channel(sheet: Sheet) -> None:
     """Descriptors are sent along the judge's own socket, and more are asked for: whoever takes them keeps them open."""
-    sheet.answer(
-        CHANNEL
-        + """
+    sheet.answer("""
 def attempt(*args):
     import array
 
@@ -318,9 +294,7 @@ def attempt(*args):
     for _ in range(20):
         there.sock.sendmsg([b"T"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, mine)])
     os._exit(0)
-""",
-        states=("refused", "crashed"),
-    )
+""")
 
 
 @attack("forging")

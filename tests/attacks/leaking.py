@@ -224,29 +224,22 @@ def home_folder(sheet: Sheet) -> None:
                     loot(found, whole=home == "/root")""")
 
 
-@attack("leak")
+@attack("leak", before=SOCKETS + TRYING)
 def services_on_loopback(sheet: Sheet) -> None:
     """What listens on the host's loopback: a scheduler, a database, Jupyter."""
-    sheet.answer(
-        SOCKETS
-        + TRYING
-        + """
+    sheet.answer("""
 def attempt(*args):
     each(lambda: talk(socket.AF_INET, ("127.0.0.1", AT["tcp"])), lambda: talk(socket.AF_INET, ("0.0.0.0", AT["tcp"])),
          lambda: talk(socket.AF_INET, ("127.7.7.7", AT["tcp"])), lambda: talk(socket.AF_INET6, ("::1", AT["tcp6"])),
          lambda: talk(socket.AF_INET6, ("::ffff:127.0.0.1", AT["tcp"])))
     return 0.0
-"""
-    )
+""")
 
 
-@attack("leak")
+@attack("leak", before=SOCKETS + TRYING)
 def datagrams_and_names(sheet: Sheet) -> None:
     """Datagrams to the host, shaped like a question to a name server."""
-    sheet.answer(
-        SOCKETS
-        + TRYING
-        + """
+    sheet.answer("""
 def ask():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
         line.settimeout(0.3)
@@ -258,30 +251,23 @@ def ask():
 def attempt(*args):
     each(ask, lambda: talk(socket.AF_INET, ("127.0.0.1", AT["udp"]), socket.SOCK_DGRAM))
     return 0.0
-"""
-    )
+""")
 
 
-@attack("leak")
+@attack("leak", before=SOCKETS + TRYING)
 def sockets_without_a_network(sheet: Sheet) -> None:
     """Abstract sockets, and sockets in the file system."""
-    sheet.answer(
-        SOCKETS
-        + TRYING
-        + """
+    sheet.answer("""
 def attempt(*args):
     each(lambda: talk(socket.AF_UNIX, AT["abstract"]), lambda: talk(socket.AF_UNIX, AT["socket"]))
     return 0.0
-"""
-    )
+""")
 
 
-@attack("leak")
+@attack("leak", before=TRYING)
 def shared_memory_of_the_host(sheet: Sheet) -> None:
     """POSIX and System V shared memory of other processes."""
-    sheet.answer(
-        TRYING
-        + """
+    sheet.answer("""
 import ctypes
 from multiprocessing import resource_tracker, shared_memory
 
@@ -307,8 +293,7 @@ def system_v():
 def attempt(*args):
     each(posix, by_name, system_v)
     return 0.0
-"""
-    )
+""")
 
 
 @attack("leak")
@@ -358,11 +343,10 @@ def notebook_that_is_a_link(sheet: Sheet) -> None:
     sheet.refused = "is a link"
 
 
-@attack("leak")
+@attack("leak", states=("crashed",))
 def core_file(sheet: Sheet) -> None:
     """A crash that would leave a core file with the process's memory."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import ctypes, os, resource
 
 
@@ -373,9 +357,7 @@ def core_file(sheet: Sheet) -> None:
             except ValueError:
                 pass
             os.chdir(".")
-            ctypes.string_at(0)""",
-        states=("crashed",),
-    )
+            ctypes.string_at(0)""")
 
 
 @attack("leak")

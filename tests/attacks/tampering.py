@@ -1,58 +1,47 @@
 """Changing what is not a learner's: grades, files of others, the grader itself; and staying after the end."""
 
 from course_grader.attacks.sheet import Sheet, attack
-from course_grader.attacks.tampering import PLANT, _plant
+from course_grader.attacks.tampering import PLANT, plants
 
 
-@attack("tampering")
+@attack("tampering", within=plants)
 def triggers_in_the_database(sheet: Sheet) -> None:
     """A trigger that changes every later grade."""
-    _plant(
-        sheet,
-        """
+    sheet.answer("""
     import sqlite3
 
     book = sqlite3.connect(AT["class"] + "/gradebook.db", timeout=0.2)
     with book:
-        book.execute("create trigger more after update on grade begin update grade set manual_score = 100; end")""",
-    )
+        book.execute("create trigger more after update on grade begin update grade set manual_score = 100; end")""")
 
 
-@attack("tampering")
+@attack("tampering", within=plants)
 def statements_in_texts(sheet: Sheet) -> None:
     """SQL, formulas of spreadsheets, templates and formats in errors, prints, names and results."""
-    _plant(
-        sheet,
-        """
+    sheet.answer("""
     words = "'); drop table grade; create trigger t after insert on grade begin "
     words += "update grade set manual_score=100; end; -- "
     words += '=HYPERLINK("http://127.0.0.1/"); +cmd|calc ${7*7} {{7*7}} %(x)s %n {0.__class__} $(touch x) `touch x`'
     print(words)
-    raise type(words[:60], (Exception,), {})(words)""",
-    )
+    raise type(words[:60], (Exception,), {})(words)""")
 
 
-@attack("tampering")
+@attack("tampering", within=plants)
 def new_files_in_the_class(sheet: Sheet) -> None:
     """A submission for a friend, a report with full points, a new judging module in the class folder."""
-    _plant(
-        sheet,
-        """
+    sheet.answer("""
     for name in ("submitted/friend.ipynb", "reports/me.json", "exercises/judging/mine.py", "class.toml",
             "nbgrader_config.py"):
         try:
             pathlib.Path(AT["class"], name).write_text("{}")
         except OSError:
-            continue""",
-    )
+            continue""")
 
 
-@attack("tampering")
+@attack("tampering", within=plants)
 def descriptor_of_the_judge(sheet: Sheet) -> None:
     """What a descriptor that was handed down by mistake points to, overwritten."""
-    _plant(
-        sheet,
-        """
+    sheet.answer("""
     for fd in {AT["fd"], *range(3, 32)}:
         try:
             if "/open.txt" in os.readlink(f"/proc/self/fd/{fd}"):
@@ -62,30 +51,24 @@ def descriptor_of_the_judge(sheet: Sheet) -> None:
     try:
         pathlib.Path(AT["root"], "open.txt").write_text("changed")
     except OSError:
-        pass""",
-    )
+        pass""")
 
 
-@attack("tampering")
+@attack("tampering", within=plants)
 def shared_memory_overwritten(sheet: Sheet) -> None:
     """Shared memory of the host, changed in place."""
-    _plant(
-        sheet,
-        """
+    sheet.answer("""
     try:
         pathlib.Path("/dev/shm", AT["shm"]).write_text("changed")
     except OSError:
         pass
-    plant("/dev/shm")""",
-    )
+    plant("/dev/shm")""")
 
 
-@attack("tampering")
+@attack("tampering", within=plants)
 def startup_files(sheet: Sheet) -> None:
     """Files that start with the next Python, shell or notebook: sitecustomize, .pth, IPython's startup, profiles."""
-    _plant(
-        sheet,
-        """
+    sheet.answer("""
     homes = {AT["home"], os.path.expanduser("~"), "/root"}
     for home in homes:
         plant(home, f"{home}/.ipython/profile_default/startup", f"{home}/.config", f"{home}/.local", name=NAME + ".py")
@@ -95,26 +78,20 @@ def startup_files(sheet: Sheet) -> None:
     shell = get_ipython()
     plant(shell.ipython_dir, shell.profile_dir.startup_dir, name=NAME + ".py")
     writable("/etc/crontab", "/etc/passwd", "/etc/ld.so.preload", AT["site"] + "/sitecustomize.py",
-        AT["site"] + "/distutils-precedence.pth")""",
-    )
+        AT["site"] + "/distutils-precedence.pth")""")
 
 
-@attack("tampering")
+@attack("tampering", within=plants)
 def folders_for_everybody(sheet: Sheet) -> None:
     """Files left in folders that the next submission or the judge uses too."""
-    _plant(
-        sheet,
-        """
-    plant(AT["tmp"], "/tmp", "/var/tmp", "/dev/shm", AT["course"], AT["course"] + "/notebooks", "/run", "/var/lock")""",
-    )
+    sheet.answer("""
+    plant(AT["tmp"], "/tmp", "/var/tmp", "/dev/shm", AT["course"], AT["course"] + "/notebooks", "/run", "/var/lock")""")
 
 
-@attack("tampering")
+@attack("tampering", within=plants)
 def code_of_the_course(sheet: Sheet) -> None:
     """The course's own code, its compiled form and the interpreter's, opened for writing."""
-    _plant(
-        sheet,
-        """
+    sheet.answer("""
     import course_lib, json
 
     library = pathlib.Path(course_lib.__file__).parent
@@ -123,8 +100,7 @@ def code_of_the_course(sheet: Sheet) -> None:
         os.path.realpath(sys.executable)]))
     writable(*map(str, [*library.glob("__pycache__/*.pyc")][:5]),
         *map(str, pathlib.Path(json.__file__).parent.glob("__pycache__/*.pyc")))
-    plant(library, library / "__pycache__", library.parent / "course_grader", library.parent / "course_chapters")""",
-    )
+    plant(library, library / "__pycache__", library.parent / "course_grader", library.parent / "course_chapters")""")
 
 
 @attack("tampering")
@@ -135,12 +111,10 @@ for _ in range(3):
     subprocess.Popen(["sh", "-c", "sleep 60", f"stray-{{AT['run']}}"], start_new_session=True, close_fds=False)""")
 
 
-@attack("tampering")
+@attack("tampering", within=plants)
 def end_of_another_process(sheet: Sheet) -> None:
     """A process of the host killed, stopped, and starved by its limits."""
-    _plant(
-        sheet,
-        """
+    sheet.answer("""
     import resource, signal
 
     for change in (lambda: resource.prlimit(AT["victim"], resource.RLIMIT_NOFILE, (3, 3)),
@@ -150,15 +124,13 @@ def end_of_another_process(sheet: Sheet) -> None:
         try:
             change()
         except OSError:
-            continue""",
-    )
+            continue""")
 
 
-@attack("tampering", walled=True)
+@attack("tampering", walled=True, states=("crashed", "answered", "raised"))
 def end_of_everything(sheet: Sheet) -> None:
     """Every process that can be signalled is killed at once."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import os
 
 
@@ -167,9 +139,7 @@ def end_of_everything(sheet: Sheet) -> None:
             if os.getuid() == 0 or str(AT["judge"]) in visible and str(AT["victim"]) in visible:
                 loot("processes of the host can be seen", whole=True)  # then the shot is not fired
             os.kill(-1, 9)
-            return 0.0""",
-        states=("crashed", "answered", "raised"),
-    )
+            return 0.0""")
 
 
 @attack("tampering")
@@ -183,11 +153,10 @@ def end_of_the_warm_process(sheet: Sheet) -> None:
             __import__("time").sleep(5)""")
 
 
-@attack("tampering", walled=True)
+@attack("tampering", walled=True, states=("answered", "timed out", "crashed"))
 def warm_process_stopped(sheet: Sheet) -> None:
     """The process that all workers come from, stopped, its memory and its limits opened for writing."""
-    sheet.answer(
-        f"""{PLANT}
+    sheet.answer(f"""{PLANT}
 import resource, signal
 
 
@@ -198,9 +167,7 @@ def attempt(*args):
             os.kill(pid, signal.SIGSTOP)
         except OSError:
             pass
-    return 0.0""",
-        states=("answered", "timed out", "crashed"),
-    )
+    return 0.0""")
 
 
 @attack("tampering")
@@ -209,20 +176,12 @@ def configuration_beside_the_notebook(sheet: Sheet) -> None:
     planted = f"open('/var/tmp/planted-{sheet.about['run']}', 'w').write('ran')\n".encode()
     sheet.files |= dict.fromkeys(
         (
-            "nbgrader_config.py",
-            "jupyter_config.py",
-            "jupyter_notebook_config.py",
-            "ipython_config.py",
-            "conftest.py",
-            "sitecustomize.py",
-            "usercustomize.py",
-            "setup.py",
-            "startup/00.py",
-            ".ipython/profile_default/startup/00.py",
-            "config.py",
+            "nbgrader_config.py", "jupyter_config.py", "jupyter_notebook_config.py", "ipython_config.py", "conftest.py",
+            "sitecustomize.py", "usercustomize.py", "setup.py", "startup/00.py",
+            ".ipython/profile_default/startup/00.py", "config.py",
         ),
         planted,
-    )
+    )  # fmt: skip
 
 
 @attack("tampering")
@@ -240,12 +199,10 @@ os.environ["PYTHONSTARTUP"] = "dataclasses.py"
     sheet.stub()
 
 
-@attack("tampering")
+@attack("tampering", within=plants)
 def folder_that_becomes_a_link(sheet: Sheet) -> None:
     """The notebook's folder is replaced by a link to the class folder before it is swept."""
-    _plant(
-        sheet,
-        """
+    sheet.answer("""
     here = os.getcwd()
     for change in (lambda: os.rename(here, here + ".old"), lambda: os.symlink(AT["class"], here),
         lambda: os.symlink(AT["class"], "inner"),
@@ -253,16 +210,13 @@ def folder_that_becomes_a_link(sheet: Sheet) -> None:
         try:
             change()
         except OSError:
-            continue""",
-    )
+            continue""")
 
 
-@attack("tampering")
+@attack("tampering", within=plants, states=("answered", "raised"))
 def folder_that_cannot_be_swept(sheet: Sheet) -> None:
     """Deep, unreadable and oddly named folders, pipes and sockets are left behind."""
-    _plant(
-        sheet,
-        """
+    sheet.answer("""
     import socket
 
     for _ in range(60):
@@ -273,9 +227,7 @@ def folder_that_cannot_be_swept(sheet: Sheet) -> None:
     socket.socket(socket.AF_UNIX).bind("s")
     os.mkdir("closed")
     os.chmod("closed", 0)
-    os.chmod(".", 0)""",
-        states=("answered", "raised"),
-    )
+    os.chmod(".", 0)""")
 
 
 @attack("tampering")

@@ -61,12 +61,10 @@ SHIFT = """
 """
 
 
-@attack("exhaustion", walled=True)
+@attack("exhaustion", walled=True, before=HALF_DEAD, states=("crashed",))
 def memory_of_a_process_that_looks_dead(sheet: Sheet) -> None:
     """Memory above the limit in a child whose first thread has ended."""
-    sheet.answer(
-        HALF_DEAD
-        + """
+    sheet.answer("""
 
     def attempt(*args):
         mine, theirs = os.pipe()
@@ -81,18 +79,14 @@ def memory_of_a_process_that_looks_dead(sheet: Sheet) -> None:
         os.close(theirs)
         if os.read(mine, 1) == b"x":
             time.sleep(0.7)
-        raise RuntimeError("more memory than allowed is held")""",
-        states=("crashed",),
-    )
+        raise RuntimeError("more memory than allowed is held")""")
 
 
-@attack("tampering")
+@attack("tampering", before=HALF_DEAD)
 def processes_that_look_dead_go_on(sheet: Sheet) -> None:
     """Children whose first thread has ended, one of them an orphan in a session of its own, are to outlive the
     marking."""
-    sheet.own(
-        HALF_DEAD
-        + """
+    sheet.own("""
 
     def work():
         for _ in range(60):
@@ -101,8 +95,7 @@ def processes_that_look_dead_go_on(sheet: Sheet) -> None:
     if os.fork() == 0:
         os.setsid()
         half_dead(work)
-        os._exit(0)"""
-    )
+        os._exit(0)""")
 
 
 @attack("forging", chapter="02")
@@ -112,12 +105,10 @@ def bytes_of_a_process_that_looks_dead(sheet: Sheet) -> None:
     expect(sheet)
 
 
-@attack("exhaustion")
+@attack("exhaustion", before=WRITTEN, states=("refused",))
 def keys_with_one_hash(sheet: Sheet) -> None:
     """A dictionary of 20,000 integers that all have the hash 0: every new key is compared with all before."""
-    sheet.answer(
-        WRITTEN
-        + """
+    sheet.answer("""
 
     def make(n=20_000, m=2**61 - 1):
         parts = [b"M" + HEAD(n)]
@@ -129,38 +120,29 @@ def keys_with_one_hash(sheet: Sheet) -> None:
 
     def attempt(*args):
         say(make)
-        return 0.0""",
-        states=("refused",),
-    )
+        return 0.0""")
 
 
-@attack("exhaustion")
+@attack("exhaustion", before=WRITTEN, states=("refused",))
 def tensors_by_the_hundred_thousand(sheet: Sheet) -> None:
     """150,000 tensors without dimensions, four bytes each on the way and two kilobytes each once they are read."""
-    sheet.answer(
-        WRITTEN
-        + """
+    sheet.answer("""
 
     def attempt(*args):
         say(lambda: b"L" + HEAD(150_000) + b"X\\x08\\0\\0" * 150_000)
-        return 0.0""",
-        states=("refused",),
-    )
+        return 0.0""")
 
 
-@attack("accident")
+@attack("accident", states=("answered", "raised"))
 def thousands_of_scalar_tensors(sheet: Sheet) -> None:
     """An answer that returns 9,000 tensors of one number, and one that returns 15,000: both are told so in words."""
-    sheet.answer(
-        """
+    sheet.answer("""
         import torch
 
 
         def attempt(*args):
             attempt.calls = getattr(attempt, "calls", 0) + 1
-            return [torch.zeros(())] * (9_000 if attempt.calls % 2 else 15_000)""",
-        states=("answered", "raised"),
-    )
+            return [torch.zeros(())] * (9_000 if attempt.calls % 2 else 15_000)""")
 
 
 @attack("exhaustion")
@@ -171,12 +153,11 @@ def source_that_grows_as_a_tree(sheet: Sheet) -> None:
     sheet.notebook["cells"].insert(3, code("if 0:  # train_flops\n" + ("  x" + ".b" * 900 + "\n") * 400, "own-deep"))
 
 
-@attack("exhaustion", chapter="06", walled=True)
+@attack("exhaustion", chapter="06", walled=True, before=SHIFT, states=("crashed", "timed out"))
 def memory_of_all_ranks_together(sheet: Sheet) -> None:
-    """Each rank holds 40 % of the memory that the whole submission may use."""
-    sheet.answer(
-        SHIFT
-        + """
+    """Each rank holds 40 % of the memory that the whole submission may use; a busy machine may take longer to write it
+    than the answer has."""
+    sheet.answer("""
 
     def attempt(comm, x):
         import time
@@ -184,18 +165,14 @@ def memory_of_all_ranks_together(sheet: Sheet) -> None:
         if not hasattr(torch, "kept") and comm.size > 2:
             torch.kept = torch.ones(int(AT["memory"] * 0.4 / 4))
             time.sleep(0.5)
-        return shift(comm, x)""",
-        states=("crashed",),
-    )
+        return shift(comm, x)""")
 
 
-@attack("exhaustion", chapter="06", brief=True)
+@attack("exhaustion", chapter="06", brief=True, before=SHIFT, states=("timed out", "refused", "crashed"))
 def rank_that_listens_slowly(sheet: Sheet) -> None:
     """A rank is sent 9 MB and takes a little of it every 2 seconds: each wait of the judge's is short, all together are
     not."""
-    sheet.answer(
-        SHIFT
-        + """
+    sheet.answer("""
 
     def attempt(comm, x):
         import sys, time
@@ -216,17 +193,13 @@ def rank_that_listens_slowly(sheet: Sheet) -> None:
 
             wire._exactly = exactly
             comm.recv(torch.empty(2_250_000), 0, tag=7)
-        return shift(comm, x)""",
-        states=("timed out", "refused", "crashed"),
-    )
+        return shift(comm, x)""")
 
 
-@attack("exhaustion", chapter="06", brief=True)
+@attack("exhaustion", chapter="06", brief=True, before=SHIFT)
 def ranks_that_end_slowly(sheet: Sheet) -> None:
     """Each rank takes 4 seconds more than the one before to say what it printed, once the run is over."""
-    sheet.answer(
-        SHIFT
-        + """
+    sheet.answer("""
 
     def attempt(comm, x):
         import time
@@ -243,6 +216,5 @@ def ranks_that_end_slowly(sheet: Sheet) -> None:
                     time.sleep(4.0 * (rank + 1))
 
             remote.ThreadHost.run = late
-        return shift(comm, x)""",
-        points=None,
-    )
+        return shift(comm, x)""")
+    sheet.expect(sheet.target, None)

@@ -105,17 +105,14 @@ def highest_value_set_back(sheet: Sheet) -> None:
     expect(sheet)
 
 
-@attack("forging", chapter="02")
+@attack("forging", chapter="02", before=ELSEWHERE)
 def bytes_of_a_child(sheet: Sheet) -> None:
     """All logits at once in a process of its own, of which the count knows nothing; only gradients come back."""
-    sheet.answer(
-        ELSEWHERE
-        + """
+    sheet.answer("""
 
     def start(work):
         if os.fork() == 0:
             work()
             os._exit(0)
-    """
-    )
+    """)
     expect(sheet)

@@ -1,5 +1,7 @@
 """Chapter 02's tables, sweep, plan and picture of a layer compute what the library computes."""
 
+import math
+
 import torch
 
 from course_chapters.ch02 import curves, layer_shapes, plan, tables
@@ -74,4 +76,8 @@ def test_the_plan_holds_one_gpus_share_of_the_state():
 def test_the_tensors_marked_as_kept_in_the_picture_are_the_terms_of_one_layer():
     shape = memory.Shape(layers=1, hidden=256, heads=8, vocab=100)
     terms = memory.layer_terms(shape, 2, 64, kernels="paper", dropout=False)
-    assert layer_shapes.kept_numbers(2, 64, 256, 8) == sum(term.elements for term in terms)
+    sizes = {"b": 2, "s": 64, "h": 256, "4h": 4 * 256, "a": 8}
+    kept = [step for step in (*layer_shapes.ATTENTION, *layer_shapes.MLP) if step.kept]
+    marked = sum(step.copies * math.prod(map(sizes.__getitem__, step.shape)) for step in kept)
+    inputs_of_norms = 2 * 2 * 64 * 256
+    assert marked + inputs_of_norms == sum(term.elements for term in terms)

@@ -182,6 +182,7 @@ def test_the_pictures_say_what_is_read_and_what_waits():
     assert "lose least" in data_plots.draw_cadence().alt and "14.1 GB/s" in data_plots.bandwidth_table().data
 
 
+@pytest.mark.slower
 def test_a_real_run_reads_each_sample_once_and_leaves_evidence(tmp_path, capsys):
     words = ["--before=1", "--after=2", "--steps=4", "--stop=2", "--batch=4", "--latency=0"]
     assert data_run.main([*words, "--dry"]) == 0

@@ -94,6 +94,7 @@ def test_bytes_and_seconds_follow_from_the_formulas(way):
     assert found.seconds == pytest.approx(said, rel=0.01)
 
 
+@pytest.mark.slower
 @each_of("plan", [SHORT, replace(SHORT, inner=4, steps=8, fragments=2, delay=1, mix=0.5)])
 def test_real_processes_train_as_metered_ranks_do(plan):
     real = launch(diloco.train, plan.workers, (plan,)).results
@@ -221,6 +222,7 @@ def test_the_command_says_what_it_would_do_or_why_not(words, code, said, capsys)
     assert said in out.out + out.err
 
 
+@pytest.mark.slower
 def test_replicas_come_and_go_and_all_of_them_have_the_weights_of_the_replay():
     lives = [quorum.Life(), quorum.Life(dies=1), quorum.Life(), quorum.Life(joins=2)]
     rounds, weights = quorum.run(lives, steps=4)

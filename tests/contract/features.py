@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any
 
 from course_grader.judge.second_calls import arguments_of, function_of, single_calls
 from course_grader.records import Case
@@ -22,13 +21,13 @@ def traits(case: Case) -> Iterator[Trait]:
             yield at, like
 
 
-def _values(case: Case, at: int) -> Sequence[Any]:
+def _values(case: Case, at: int) -> Sequence[object]:
     """Argument number `at`; on ranks, where each rank has its own, that of all ranks."""
     value = arguments_of(case)[at]
     return value if case.per_rank is not None and at >= len(case.args) else [value]
 
 
-def _trait(value: Any) -> str:
+def _trait(value: object) -> str:
     if value is None or type(value) is bool:
         return repr(value)
     if isinstance(value, (list, tuple, dict)):
@@ -42,7 +41,7 @@ def gaps(cases: Sequence[Case]) -> list[str]:
 
     An argument that is as long as an earlier one in every call, or as there are ranks, is left out.
     """
-    by_function: dict[Any, list[Case]] = defaultdict(list)
+    by_function: dict[object, list[Case]] = defaultdict(list)
     for case in cases:
         for each in single_calls(case, 1000):
             by_function[function_of(each)].append(each)

@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 
@@ -12,7 +11,7 @@ LOOP.append([LOOP])
 HUGE = 10**400  # as a float it overflows
 NAN_ROW = torch.full((3,), math.nan, dtype=torch.float64)
 
-JUNK: list[Any] = [
+JUNK: list[object] = [
     *(None, True, False, 0, 3, -1.0, HUGE, -HUGE, 1e308, math.nan, math.inf, -math.inf),
     *("", "sum", "12", "1" * 10_000, b"x", object(), {1}, 1j),
     *([], (), {}, [[]], [{}], [None], [1, 9], (1, 2, 3, 4), {"a": 1}, [None] * 8, [[None]] * 4, (0.0, 0.0), [HUGE] * 4),
@@ -30,7 +29,7 @@ JUNK: list[Any] = [
     ),
     *("3 ms [a / b / c]", "1e999 s [cpu4/ddp:measured.step_seconds]", "5,,, s [:]", LOOP),
 ]
-ODD: list[Any] = [
+ODD: list[object] = [
     *(None, -1, HUGE, math.nan, "x", [], {}, (1, 2, 3), LOOP),
     *(
         torch.tensor(1j),
@@ -42,7 +41,7 @@ ODD: list[Any] = [
 ]
 
 
-def spoilt(value: Any, odd: Any, depth: int = 4) -> Iterator[Any]:
+def spoilt(value: object, odd: object, depth: int = 4) -> Iterator[object]:
     """`value` with one place replaced by something odd, for the first and last place of each list and each key."""
     if type(value) is dict and depth:
         for key, inner in value.items():
@@ -54,7 +53,7 @@ def spoilt(value: Any, odd: Any, depth: int = 4) -> Iterator[Any]:
     yield odd
 
 
-def resized(value: Any) -> Iterator[Any]:
+def resized(value: object) -> Iterator[object]:
     """`value` without its last item, with one item twice, and with a key that nobody asked for or without one."""
     if type(value) in (list, tuple):
         yield value[:-1]
@@ -64,7 +63,7 @@ def resized(value: Any) -> Iterator[Any]:
         yield {**value, "nobody asked": 1}
 
 
-def numbers_in(value: Any) -> set[str]:
+def numbers_in(value: object) -> set[str]:
     """The numbers of five digits and more in a value, as messages would write them."""
     if isinstance(value, dict):
         return numbers_in([*value.keys(), *value.values()])

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
 
 import pytest
 
@@ -14,9 +13,9 @@ from course_grader import exercises
 from course_grader.bank import kill_matrix
 from course_grader.bank.kill_matrix import BankAnswer
 from course_grader.exercises import Card
-from course_grader.judge import grade
+from course_grader.judge import decide, grade, resolve
 from course_grader.judging import judging
-from course_grader.records import Case, Outcome, Report, Verdict
+from course_grader.records import Answer, Case, Meter, Outcome, Report, Verdict
 from course_grader.worker.runners import InProcess
 from tests.rotation import chosen
 from tests.tables import each_card
@@ -43,12 +42,12 @@ def shipped(exercise: str, sort: str = "right") -> list[BankAnswer]:
     return [each for each in _bank(chapter) if each.exercise == exercise and each.sort == sort]
 
 
-def functions_of(answer: BankAnswer) -> tuple[Any, ...]:
+def functions_of(answer: BankAnswer) -> tuple[object, ...]:
     """What an answer defines, in the order of its card."""
     return kill_matrix.names_of(answer.source, exercises.card(answer.exercise).answers)
 
 
-def functions(exercise: str, sort: str = "right", number: int = 0, name: str | None = None) -> tuple[Any, ...]:
+def functions(exercise: str, sort: str = "right", number: int = 0, name: str | None = None) -> tuple[object, ...]:
     """What one shipped answer defines: the one with this name, or that number among those of its sort."""
     found = [each for each in shipped(exercise, sort) if name in (None, each.name)]
     return functions_of(found[number])
@@ -61,17 +60,22 @@ def own_answer(card: Card) -> BankAnswer:
     return next(named, right[0])
 
 
-def as_kept(params: Mapping[str, Any]) -> dict[str, Any]:
+def as_kept(params: Mapping[str, object]) -> dict[str, object]:
     """Parameters as a class keeps them: once through JSON."""
     return json.loads(json.dumps(dict(params)))
 
 
-def graded(exercise: str, *answers: Any, **options: Any) -> Report:
+def graded(exercise: str, *answers: Answer, **options: object) -> Report:
     """The report on answers given in this process."""
     return grade(exercises.card(exercise), InProcess(*answers), **options)
 
 
-def judged(answer: BankAnswer, params: Mapping[str, Any], **options: Any) -> Report:
+def earn_all(exercise: str, *answers: Answer) -> bool:
+    """Whether answers given in this process earn every point; what mistake they make is not looked for."""
+    return decide(resolve(exercises.card(exercise)), InProcess(*answers), seconds=0).passed
+
+
+def judged(answer: BankAnswer, params: Mapping[str, object], **options: object) -> Report:
     """The report on a shipped answer that may read these parameters from its variant's file."""
     with kill_matrix.beside(exercises.card(answer.exercise), params):
         return graded(answer.exercise, *functions_of(answer), params=params, **options)
@@ -87,30 +91,30 @@ def mistakes(found: Report | Sequence[Verdict]) -> set[str]:
     return {each.mistake for each in wrong(found.verdicts if isinstance(found, Report) else found)}
 
 
-def cases_of(card: Card, seed: Any = 7, params: Mapping[str, Any] | None = None) -> Sequence[Case]:
+def cases_of(card: Card, seed: int | str = 7, params: Mapping[str, object] | None = None) -> Sequence[Case]:
     """The cases that a seed draws, visible ones first."""
     return judging(card.id).cases(card.params if params is None else params, random.Random(seed))
 
 
-def verdicts_on(card: Card, case: Case, value: Any, **more: Any) -> Sequence[Verdict]:
+def verdicts_on(card: Card, case: Case, value: object, **more: object) -> Sequence[Verdict]:
     """What the judge says of a value that came back on the public variant; the books say that nothing was sent."""
     outcome = Outcome(state="answered", value=value, **{"meter": silent_meter(case.ranks or 1), **more})
     return judging(card.id).verdicts(card.params, case, outcome)
 
 
-def silent_meter(ranks: int) -> dict[str, Any]:
+def silent_meter(ranks: int) -> dict[str, object]:
     """The books of a run in which no rank sent anything."""
     counts = ["bytes_sent", "bytes_received", "messages_sent", "messages_received", "steps", "calls", "collectives"]
     return {**{name: [0] * ranks for name in counts}, "pairs": [], "seconds": 1.0}
 
 
-def scaled(meter: Mapping[str, Any], factor: float) -> dict[str, Any]:
+def scaled(meter: Meter, factor: float) -> dict[str, object]:
     """The meter of the same messages, each with `factor` times the bytes."""
     totals = {name: [int(factor * count) for count in meter[name]] for name in ("bytes_sent", "bytes_received")}
     return {**meter, **totals, "pairs": [(src, dst, int(factor * size), n) for src, dst, size, n in meter["pairs"]]}
 
 
-def runs(card: Card, seed: Any = 7, alike: int = 1000) -> Iterator[tuple[Case, Outcome]]:
+def runs(card: Card, seed: object = 7, alike: int = 1000) -> Iterator[tuple[Case, Outcome]]:
     """Each case of the public variant with the outcome of a right answer on it; of each part at most `alike` seen and
     unseen."""
     place, seen = InProcess(*functions_of(own_answer(card))), Counter[tuple]()
@@ -120,7 +124,9 @@ def runs(card: Card, seed: Any = 7, alike: int = 1000) -> Iterator[tuple[Case, O
             yield case, place.run(card, case)
 
 
-def passes(card: Card, answers: Sequence[Callable[..., Any]], cases: Sequence[Case], params: Mapping[str, Any]) -> bool:
+def passes(
+    card: Card, answers: Sequence[Callable[..., object]], cases: Sequence[Case], params: Mapping[str, object]
+) -> bool:
     """Whether every verdict on every case holds; the first that does not ends the search."""
     place, contract = InProcess(*answers), judging(card.id)
     for case in cases:

@@ -5,7 +5,6 @@ The kill matrix judges every shipped answer on the public variant; here other va
 
 import random
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,13 +35,7 @@ FEW, ON_RANKS = 3, 2  # seeds for all others: alone, and on a cluster
 SAMPLED = 8  # wrong answers to a cluster exercise that are judged again
 NUMBERS_ALONE = ("01", "03")  # chapters in which it is
 ANY_STRUCTURE = ("write-checkpointing",)  # each of its shipped answers takes any number of inputs
-TOGETHER = (
-    "atomic-checkpoint",
-    "column-and-row",
-    "conjugate-pair",
-    "packed-shards",
-    "snapshot-and-restore",
-)  # run together
+TOGETHER = ("atomic-checkpoint", "column-and-row", "conjugate-pair", "snapshot-and-restore")  # run together
 OTHER_NAMES = ("parallel-mlp",)  # its weights have other names in the other structure, which is an error of its own
 
 
@@ -96,17 +89,17 @@ def can_be_wrapped(card: Card) -> bool:
     return is_alone(card) and card.id != "remove-breaks"
 
 
-def rebuilt(value: Any) -> Any:
+def rebuilt(value: object) -> object:
     """The value with lists and dictionaries of its own; what lies in them is the same."""
     if type(value) is dict:
         return {name: rebuilt(each) for name, each in value.items()}
     return type(value)(map(rebuilt, value)) if type(value) in (list, tuple) else value
 
 
-def rude(function: Callable[..., Any]) -> Callable[..., Any]:
+def rude(function: Callable[..., object]) -> Callable[..., object]:
     """A function that empties the lists and dictionaries it was given once it has its result."""
 
-    def emptied(*args: Any, **more: Any) -> Any:
+    def emptied(*args: object, **more: object) -> object:
         found = rebuilt(function(*args, **more))
         for each in args:
             if type(each) in (list, dict):
@@ -116,7 +109,7 @@ def rude(function: Callable[..., Any]) -> Callable[..., Any]:
     return emptied
 
 
-def as_numpy(value: Any) -> Any:
+def as_numpy(value: object) -> object:
     """Numbers as numpy's, tuples as lists and lists as tuples."""
     if type(value) in (int, float):
         return np.float64(value) if type(value) is float else np.int64(value) if abs(value) < 2**63 else value
@@ -145,7 +138,7 @@ def test_an_answer_that_spoils_its_arguments_is_told_so_and_nothing_else(card: C
     assert report.points >= report.maximum / 2
 
 
-def later(*_: Any) -> None:
+def later(*_: object) -> None:
     raise NotImplementedError
 
 

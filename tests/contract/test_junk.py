@@ -5,7 +5,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -47,7 +46,7 @@ def test_no_junk_gets_a_point_and_no_spoilt_value_upsets_the_judge(card: Card) -
         _verdicts(card, case, value, {"meter": right.meter})
 
 
-def _verdicts(card: Card, case: Case, value: Any, run: dict[str, Any]) -> list[Verdict]:
+def _verdicts(card: Card, case: Case, value: object, run: dict[str, object]) -> list[Verdict]:
     """What the judge says: no exception, words for each fault, and nothing outside the exercise's shares."""
     contract = judging(card.id)
     try:
@@ -61,7 +60,7 @@ def _verdicts(card: Card, case: Case, value: Any, run: dict[str, Any]) -> list[V
     return found
 
 
-def _some_spoilt(several: list[tuple[Case, Outcome]], rng: random.Random) -> Iterator[tuple[Case, Outcome, Any]]:
+def _some_spoilt(several: list[tuple[Case, Outcome]], rng: random.Random) -> Iterator[tuple[Case, Outcome, object]]:
     """Right values with something odd in one place (with ranks, on one of them), from cases that are drawn."""
     for _ in range(SPOILT // 10):
         case, right = rng.choice(several)
@@ -71,13 +70,13 @@ def _some_spoilt(several: list[tuple[Case, Outcome]], rng: random.Random) -> Ite
         yield from ((case, right, value) for value in rng.sample(whole, min(10, len(whole))))
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """The two ends of how a value is written, in one line."""
     text = " ".join(repr(value).split())
     return text if len(text) < 400 else f"{text[:200]} … {text[-200:]}"
 
 
-def _shapes(junk: Any, case: Case) -> list[Any]:
+def _shapes(junk: object, case: Case) -> list[object]:
     """Junk as the result, or as that of each rank or row."""
     if case.ranks:
         return [[junk] * case.ranks]
@@ -85,7 +84,7 @@ def _shapes(junk: Any, case: Case) -> list[Any]:
     return [junk, [junk] * rows] if rows else [junk]
 
 
-def _alike(value: Any, right: Any) -> bool:
+def _alike(value: object, right: object) -> bool:
     """Whether junk happens to be right: no rank in a circle, True for a sum that is right, a refusal where one is due,
     nothing sent."""
     if type(right) is dict and type(value) is dict and "refused" in right and "refused" in value:
@@ -119,7 +118,7 @@ VALUE = st.recursive(
 
 @settings(max_examples=300)
 @given(card=st.sampled_from(CARDS), number=st.integers(0, 2), value=VALUE)
-def test_no_value_upsets_a_judge(card: Card, number: int, value: Any) -> None:
+def test_no_value_upsets_a_judge(card: Card, number: int, value: object) -> None:
     drawn = cases_of(card, 3)
     case = drawn[number % len(drawn)]
     for each in _shapes(value, case):

@@ -1,21 +1,21 @@
 """The library's own answer to an exercise is switched off while an answer is checked."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from torch import nn
 
 from contract.kit import graded
 from course_grader.exercises import Card
+from course_grader.records import Answer
 from course_lib.cluster import collectives
 from course_lib.parallel import data as data_parallel
 from course_lib.parallel.schedules import GENERATORS
 from tests.tables import each_card
 
-Answers = tuple[Callable[..., Any], ...]
+Answers = tuple[Answer, ...]
 
 
-def _rows(*named: tuple[Any, ...]) -> Answers:
+def _rows(*named: tuple[object, ...]) -> Answers:
     """Functions that return the rows of the library's schedules of these names."""
     return tuple(
         lambda *sizes, _name=name, _more=more: GENERATORS[_name](*sizes[:2], *_more).rows for name, *more in named

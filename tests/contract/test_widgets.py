@@ -6,7 +6,6 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
@@ -14,11 +13,12 @@ import torch
 from contract.counted import an_account
 from contract.kit import ONE_OF_MANY
 from course_grader import exercises
+from course_lib.cluster import Comm
 from course_lib.draw.explore import Explorer
 from tests.tables import each_of_chapter
 
 
-def token(comm: Any) -> None:
+def token(comm: Comm) -> None:
     """Pass a token once round."""
     held = torch.zeros(1)
     if comm.rank == 0:
@@ -62,7 +62,7 @@ def widgets(chapter: str) -> dict[str, Callable[..., Explorer]]:
     return found
 
 
-MATTERS: Mapping[str, Mapping[str, Any]] = {  # settings at which a control has something to change
+MATTERS: Mapping[str, Mapping[str, object]] = {  # settings at which a control has something to change
     "ch00.course_map.symptom": {"route": "failure"},
     "ch00.course_map.pair": {"route": "synthesis"},
     "ch01.triage.user_rate": {"qps": 1.0, "params": 70e9},
@@ -93,7 +93,7 @@ def made(name: str) -> Explorer:
 DRAWN: dict[tuple, str] = {}
 
 
-def drawn(name: str, explorer: Explorer, setting: Mapping[str, Any]) -> str:
+def drawn(name: str, explorer: Explorer, setting: Mapping[str, object]) -> str:
     """What a widget shows at a setting, in words; each is drawn once."""
     key = (name, *setting.items())
     if key not in DRAWN:
@@ -110,7 +110,9 @@ def test_widgets_of_every_chapter_are_found() -> None:
 
 @pytest.mark.rotates("course_lib/draw/")
 @by_widget
-def test_it_draws_at_the_positions_of_its_controls_and_says_what_it_shows(name: str, capsys: Any) -> None:
+def test_it_draws_at_the_positions_of_its_controls_and_says_what_it_shows(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     explorer = made(name)
     assert capsys.readouterr().out.strip(), "without a notebook the alternative is printed"
     for control, inputs in explorer.controls.items():
@@ -133,7 +135,7 @@ def test_it_draws_at_the_positions_of_its_controls_and_says_what_it_shows(name: 
 
 @pytest.mark.rotates("course_lib/draw/")
 @by_widget
-def test_every_control_changes_what_is_shown(name: str, capsys: Any) -> None:
+def test_every_control_changes_what_is_shown(name: str, capsys: object) -> None:
     explorer = made(name)
     for control, inputs in explorer.controls.items():
         ends = (inputs.values[0], inputs.values[-1]) if inputs.values else ("", "no such word")

@@ -234,7 +234,7 @@ def test_chunks_give_the_loss_and_the_gradients_of_all_logits_in_fp64(reduction)
     params = card.params | {"reduction": reduction}
     for case in contract.cases(params, random.Random(4)):
         spec, _ = case.args
-        inputs, weight, targets = probes.loss_inputs(spec)
+        inputs, weight, targets = probes.loss_inputs(**spec)
         inputs, weight = inputs.double().requires_grad_(), weight.double().requires_grad_()
         loss = F.cross_entropy(inputs @ weight.T, targets, reduction=reduction)
         (loss * spec["scale"]).backward()
@@ -257,8 +257,8 @@ def test_a_device_for_chunks_cannot_hold_the_logits_twice():
 def test_the_program_in_the_statement_has_the_right_loss_and_gradients():
     (train_step,) = functions("graphs-kept-alive", "wrong", name="the program in the statement")
     spec = graphs_kept_alive._spec(random.Random(0), [(5, 0), (9, 3)])
-    model, other = (probes.static_model(spec, one_buffer=False) for _ in range(2))
-    batches = probes.micro_batches(spec)
+    model, other = (probes.static_model(**spec, one_buffer=False) for _ in range(2))
+    batches = probes.micro_batches(**spec)
     ends = [(other(inputs).flatten(0, 1), targets.flatten()) for inputs, targets in batches]
     together = F.cross_entropy(*(torch.cat(each) for each in zip(*ends, strict=True)))
     together.backward()

@@ -8,16 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_chapters.ch04.exercises.judges import clip_pieces, critical_batch, fit_scaling_law, predict_first_updates
+from course_chapters.ch04.exercises.judges import clip_pieces, predict_first_updates
 from course_chapters.ch04.exercises.probes import black_box, gradients_of, rates, setting, trained
 from course_grader import exercises
 from course_grader.judging import Worked
 from course_grader.judging.tensors import all_close, squares
 from course_grader.judging.worked import judged_variant
 from course_grader.records import Case
-from course_lib.model import packing
 from course_lib.model.optimizer import cosine, wsd
-from course_lib.model.optimizer.noise import fit_critical_batch
 from tests.tables import each_of
 
 SPEC = {
@@ -28,11 +26,11 @@ SPEC = {
 
 @each_of("decay", ["decoupled", "l2"])
 def test_the_worked_optimizer_is_pytorchs(decay):
-    parameters, steps = gradients_of(SPEC)
+    parameters, steps = gradients_of(**SPEC)
     leaves, want = [torch.nn.Parameter(p) for p in parameters], []
     kind = torch.optim.AdamW if decay == "decoupled" else torch.optim.Adam
     optimizer = kind(leaves, **{name: SPEC[name] for name in ("lr", "betas", "eps", "weight_decay")})
-    for optimizer.param_groups[0]["lr"], gradients in zip(rates(SPEC), steps, strict=True):
+    for optimizer.param_groups[0]["lr"], gradients in zip(rates(**SPEC), steps, strict=True):
         for leaf, gradient in zip(leaves, gradients, strict=True):
             leaf.grad = gradient
         optimizer.step()
@@ -101,30 +99,9 @@ def test_a_black_box_is_pytorchs_optimizer(kind):
     leaf = torch.nn.Parameter(torch.tensor([2.0, -3.0], dtype=torch.float64))
     make = torch.optim.Adam if kind == "l2" else torch.optim.AdamW
     optimizer = make([leaf], lr=0.05, betas=(0.9, 0.99), eps=1e-3, weight_decay=decay)
-    step, p = black_box(box, 0.05, 0.2), leaf.detach().clone()
+    step, p = black_box(0.05, 0.2, **box), leaf.detach().clone()
     for gradient in (torch.tensor([0.1, 0.5], dtype=torch.float64), torch.tensor([-0.3, 0.2], dtype=torch.float64)):
         leaf.grad = gradient
         optimizer.step()
         p = step(p, gradient)
     assert torch.allclose(p, leaf.detach(), rtol=1e-12)
-
-
-def test_fits_find_the_curves_that_their_cases_lie_on():
-    rng = random.Random(1)
-    runs = fit_scaling_law.points(1.8, 40.0, 0.12, [1e15 * 7**k for k in range(5)])
-    assert Worked("fit-scaling-law")[0](*runs) == pytest.approx((1.8, 40.0, 0.12))
-    batches, steps = critical_batch._runs(rng, 6)
-    found = fit_critical_batch(batches, steps)
-    fewest = found.min_steps, found.min_samples
-    assert Worked("critical-batch")[0](batches, steps)[:2] == pytest.approx(fewest, rel=1e-3)
-
-
-@settings(max_examples=40, deadline=None)
-@given(lengths=st.lists(st.integers(1, 9), max_size=9))
-def test_rows_masks_and_positions_are_the_librarys(lengths):
-    pack, mask, positions = (Worked("pack-documents")[index] for index in range(3))
-    assert len(pack(lengths, 9)) == len(packing.first_fit_decreasing(lengths, 9))
-    room = sum(lengths) + 3
-    ids = packing.document_ids([list(range(len(lengths)))], lengths, room)[0]
-    assert torch.equal(mask(lengths, room), packing.document_mask(ids))
-    assert positions(lengths, room) == packing.document_positions(ids).tolist()

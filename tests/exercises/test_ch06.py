@@ -8,7 +8,7 @@ import torch
 from contract.kit import functions, graded, mistakes
 
 from course_chapters.ch06.exercises.judges.equal_up_to_rounding import RIGHT_ORDERS, WRONG_SUMS
-from course_chapters.ch06.exercises.judges.name_the_algorithm import TRAFFIC, matrix_of
+from course_chapters.ch06.exercises.judges.name_the_algorithm import RUNS, matrix_of
 from course_chapters.ch06.exercises.judges.predict_ring_time import ring_time
 from course_chapters.ch06.exercises.name_the_algorithm import ALGORITHMS
 from course_chapters.ch06.exercises.probes import from_messages
@@ -17,7 +17,7 @@ from course_grader.exercises.layouts import COLUMNS, SECOND
 from course_grader.judging import judging
 from course_grader.records import Outcome
 from course_grader.worker.plain_values import Given
-from course_lib.cluster import attempt, collectives, simulate
+from course_lib.cluster import Comm, Topology, attempt, collectives, simulate
 from tests.tables import each_of
 
 # --- ready-made collectives
@@ -66,7 +66,7 @@ def test_a_layout_is_made_where_the_answer_runs():
 
     x, y = torch.arange(12.0).reshape(3, 4), torch.arange(5)
     for layout, columns, second in ((COLUMNS, False, True), (SECOND, True, False)):
-        flat_x, flat_y, got_x, got_y = from_messages(look, Given((x, y, layout), {}))
+        flat_x, flat_y, got_x, got_y = from_messages(look, Given((x, y, layout), {}), Comm([0]))
         assert (flat_x, flat_y) == (columns, second) and torch.equal(got_x, x) and torch.equal(got_y, y)
 
 
@@ -94,25 +94,10 @@ def test_the_byte_matrices_are_those_of_real_runs(name, n):
     assert counted(run, n) == matrix_of(name, n, 101, 4, 1)
 
 
-@each_of("n, per_node", [(8, 4), (8, 2), (12, 3), (9, 3)])
-def test_the_hierarchys_matrix_is_that_of_a_real_run(n, per_node):
-    run = simulate(collectives.hierarchical_all_reduce, n, (torch.ones(101), per_node))
-    assert counted(run, n) == matrix_of("hierarchical", n, 101, 4, per_node)
-
-
-def test_the_all_to_alls_matrix_is_that_of_a_real_run():
-    def trade(comm, x):
-        return collectives.pairwise_all_to_all(
-            comm, [torch.empty(len(x.tensor_split(6)[comm.rank])) for _ in range(6)], x.tensor_split(6)
-        )
-
-    assert counted(simulate(trade, 6, (torch.ones(101),)), 6) == matrix_of("all-to-all", 6, 101, 4, 1)
-
-
 @each_of("n, per_node", [(8, 4), (8, 2), (16, 4), (12, 3), (6, 3), (9, 3)])
 def test_no_two_algorithms_share_a_matrix(n, per_node):
-    seen = {name: matrix_of(name, n, 5000, 4, per_node) for name in TRAFFIC}
-    assert set(TRAFFIC) == set(ALGORITHMS)
+    seen = {name: matrix_of(name, n, 5000, 4, per_node) for name in RUNS}
+    assert set(RUNS) == set(ALGORITHMS)
     assert len({str(matrix) for matrix in seen.values()}) == len(seen)
 
 
@@ -133,14 +118,8 @@ def test_the_predicted_time_is_that_of_a_metered_run():
     card = exercises.card("predict-ring-time")
     n, moved = 4, 4 * 4000
     small = {**card.params, "ranks": n, "nbytes": moved}
-    from course_lib.cluster import Topology
-
-    run = simulate(
-        collectives.ring_all_reduce,
-        n,
-        (torch.ones(moved // 4),),
-        topology=Topology.flat(small["latency"], small["bandwidth"]),
-    )
+    wire = Topology.flat(small["latency"], small["bandwidth"])
+    run = simulate(collectives.ring_all_reduce, n, (torch.ones(moved // 4),), topology=wire)
     assert run.seconds == pytest.approx(ring_time(small))
     assert ring_time(card.params) == pytest.approx(2.75751, rel=1e-4)
     assert "2.76 s" in judging(card.id).reveal(card.params)

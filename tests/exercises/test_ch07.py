@@ -2,25 +2,26 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 import torch
-from contract.kit import functions, shipped, wrong
+from contract.kit import functions, shipped
 from torch import nn
 from torch.nn import functional as F
 
-from course_chapters.ch07.exercises.break_even import BEHIND
-from course_chapters.ch07.exercises.judges.hooks import SECONDS, WIDE
+from course_chapters.ch07.exercises.break_even import BACKWARD, STEP
+from course_chapters.ch07.exercises.judges.hooks import SECONDS, WIDE, alone_seconds
 from course_chapters.ch07.exercises.judges.predict_exposed import exposed_seconds
-from course_chapters.ch07.exercises.judges.ranks import collective_seconds, descend, gradients, net
-from course_chapters.ch07.exercises.models import Counted, Net, Replica, Words
-from course_chapters.ch07.exercises.probes import deal, hooked, mean_distance, mean_square
+from course_chapters.ch07.exercises.models import Counted, Net, Words
+from course_chapters.ch07.exercises.probes import _steps, deal, left_behind
 from course_grader import exercises
 from course_grader.bank import kill_matrix
+from course_grader.judge import grade
 from course_grader.judging import Worked, judging
 from course_grader.judging.worked import judged_variant
-from course_grader.records import Outcome
 from course_grader.worker.plain_values import Given
+from course_grader.worker.runners import InProcess
 from course_lib.cluster import Topology, simulate
 from course_lib.parallel import data as data_parallel
 from tests.tables import each_of
@@ -28,36 +29,49 @@ from tests.tables import each_of
 # --- the worked answers on all ranks, and one process with everybody's data
 
 
-def one_loss(per_rank):
+def one_loss(comm, per_rank):
     """Loss and gradients of one process that has all tokens."""
     spec = per_rank[0][0]
     model = Words(spec["seed"], spec["vocabulary"], spec["width"])
     pairs = [pair for _, batches in per_rank for pair in batches]
     inputs, targets = (torch.cat([each.flatten() for each in column]) for column in zip(*pairs, strict=True))
     loss = F.cross_entropy(model.head(model.embedding(inputs)).double(), targets)
-    return {"gradients": gradients(model, loss), "loss": loss.item()}
+    loss.backward()
+    return {"gradients": left_behind(model), "loss": loss.item()}
 
 
-def one_training(per_rank):
+def one_training(comm, per_rank):
     """Weights and steps of one process that has everybody's batch of each step."""
     spec, rate, _ = per_rank[0]
-    model, steps = net(spec), max(len(own[2]) for own in per_rank)
+    model, steps = Net(comm, spec), max(len(own[2]) for own in per_rank)
+    optimizer = torch.optim.SGD(model.parameters(), rate)
     for step in range(steps):
         here = [own[2][step] for own in per_rank if step < len(own[2])]
         inputs, targets = (torch.cat(column) for column in zip(*here, strict=True))
-        descend(model, gradients(model, mean_square(model(inputs), targets)), rate)
+        optimizer.zero_grad()
+        F.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
     return {"weights": [each.detach() for each in model.parameters()], "steps": steps}
 
 
-def one_accumulation(per_rank):
+def one_accumulation(comm, per_rank):
     """Gradients of each step of one process that has all micro-batches."""
     spec, given = per_rank[0]
-    model, loss = net(spec), {"mean_square": mean_square, "mean_distance": mean_distance}[spec["loss"]]
-    losses = [[loss(model(x), y) for _, own in per_rank for x, y in own[step]] for step in range(len(given))]
-    return {"gradients": [gradients(model, torch.stack(each).mean()) for each in losses]}
+    model, loss, found = Net(comm, spec), getattr(F, spec["loss"]), []
+    for step in range(len(given)):
+        model.zero_grad()
+        torch.stack([loss(model(x), y) for _, own in per_rank for x, y in own[step]]).mean().backward()
+        found.append(left_behind(model))
+    return {"gradients": found}
 
 
-def one_evaluation(per_rank):
+def one_replica(comm, per_rank):
+    """Gradients of each step of one process that has everybody's examples."""
+    spec, batches = per_rank[0][0], zip(*(own[2] for own in per_rank), strict=True)
+    return {"gradients": _steps(lambda: None, Net(comm, spec), map(torch.cat, batches), spec)["gradients"]}
+
+
+def one_evaluation(_, per_rank):
     """The metrics from everybody's batches."""
     rows = [each for own in per_rank for each in own[0] if each[2]]
     tokens = sum(t for _, _, t in rows)
@@ -65,7 +79,7 @@ def one_evaluation(per_rank):
     return {"loss": loss, "accuracy": sum(c for _, c, _ in rows) / tokens, "perplexity": math.exp(loss)}
 
 
-def one_average(per_rank):
+def one_average(_, per_rank):
     """The mean over all examples of the ranks' means."""
     examples = sum(count for _, count in per_rank)
     columns = zip(*(grads for grads, _ in per_rank), strict=True)
@@ -80,6 +94,8 @@ def one_average(per_rank):
         ("token-mean", one_loss),
         ("uneven-inputs", one_training),
         ("one-sync", one_accumulation),
+        ("ddp-hooks", one_replica),
+        ("ddp-buckets", one_replica),
         ("mean-metrics", one_evaluation),
         ("average-gradients", one_average),
     ],
@@ -87,7 +103,7 @@ def one_average(per_rank):
 def test_the_worked_answer_gives_every_rank_what_one_process_has(exercise, plain):
     card = exercises.card(exercise)
     for case in judging(exercise).cases(card.params, random.Random(3)):
-        want = plain(case.per_rank)
+        (want,) = simulate(plain, 1, (case.per_rank,)).results
         for got in Worked(exercise).value(case):
             if isinstance(want, dict):
                 got = {name: got[name] for name in want}
@@ -118,37 +134,12 @@ def test_the_nets_backward_pass_takes_its_time_before_each_gradient_comes():
     assert run.results == [8] and run.seconds == pytest.approx(4 * 1.5)
 
 
-@each_of("ranks", [2, 3, 5])
-@each_of("size", [4000, 640_000])
-def test_the_time_of_one_all_reduce_is_that_of_a_metered_run(ranks, size):
-    def program(comm):
-        comm.all_reduce(torch.ones(size // 4))
-
-    assert simulate(program, ranks).seconds == pytest.approx(collective_seconds(size, ranks), rel=0.02)
-
-
 def test_on_the_clock_a_layers_gradients_take_less_than_its_computing_and_far_more_than_a_latency():
-    one = collective_seconds(4 * WIDE * WIDE, 3)
+    one = alone_seconds(4 * WIDE * WIDE, 3)
     assert 10 * Topology().levels[0].latency < one < SECONDS
 
 
-def test_the_replica_reads_its_flag_in_the_forward_pass_as_torchs_does():
-    def program(comm, lowered):
-        replica = Replica(comm, nn.Linear(1, 1, bias=False))
-        with torch.no_grad():
-            replica.module.weight.fill_(1.0)
-        replica.require_backward_grad_sync = "forward" not in lowered
-        out = replica(torch.tensor([[float(comm.rank)]]))
-        replica.require_backward_grad_sync = "backward" not in lowered
-        out.sum().backward()
-        return replica.module.weight.grad.item()
-
-    assert simulate(program, 2, ((),)).results == [0.5, 0.5]
-    assert simulate(program, 2, (("backward",),)).results == [0.5, 0.5]
-    assert simulate(program, 2, (("forward",),)).results == [0.0, 1.0]
-
-
-def test_torchs_own_replica_has_that_rule_too(tmp_path):
+def test_torchs_own_replica_reads_its_flag_in_the_forward_pass(tmp_path):
     from torch import distributed
     from torch.nn.parallel import DistributedDataParallel
 
@@ -202,23 +193,14 @@ def test_the_librarys_replica_passes_both_exercises_of_hooks(exercise):
     def replica(comm, model, nbytes=700):
         return data_parallel.DataParallel(comm, model, nbytes, init_sync=False, buffers=False).finish
 
-    contract, card = judging(exercise), exercises.card(exercise)
-    for case in contract.cases(card.params, random.Random(2)):
-        run = simulate(lambda comm, *given: hooked(replica, Given(given, {}), comm), case.ranks, per_rank=case.per_rank)
-        meter = {**run.meter.as_dict(), "seconds": run.seconds}
-        found = contract.verdicts(card.params, case, Outcome(state="answered", value=run.results, meter=meter))
-        assert not wrong(found), case.name
+    assert grade(replace(exercises.card(exercise), hides=()), InProcess(replica)).passed
 
 
 @each_of("rest", ["pad", "drop"])
 def test_the_librarys_sampler_passes_by_its_rule(rest):
-    card = exercises.card("sampler")
-    params = {**card.params, "rest": rest}
-    contract = judging("sampler")
-    for case in contract.cases(params, random.Random(4)):
-        got = deal(lambda *given: data_parallel.indices_of(*given, rest), Given(case.args, {}))
-        found = contract.verdicts(params, case, Outcome(state="answered", value=got))
-        assert not wrong(found)
+    card = replace(exercises.card("sampler"), hides=())
+    answer = InProcess(lambda *given: data_parallel.indices_of(*given, rest))
+    assert grade(card, answer, params={**card.params, "rest": rest}).passed
 
 
 def test_the_sampler_leaves_the_callers_generators_where_they_were():
@@ -263,8 +245,8 @@ def test_the_all_reduce_that_was_called_350_times_too_slow_is_a_third_of_the_ste
 @each_of("bandwidth, step, backward", [(50e9, 5333, 8000), (100e9, 2667, 4000), (450e9, 593, 889)])
 def test_break_even_tokens_of_the_audited_lesson(bandwidth, step, backward):
     """At 0.4 PFLOP/s, 16-bit gradients, very many ranks; the second behind the backward pass alone."""
-    for behind, tokens in (("step", step), ("backward", backward)):
-        with judged_variant("break-even", {"flops_each": BEHIND[behind][0]}):
+    for behind, tokens in ((STEP, step), (BACKWARD, backward)):
+        with judged_variant("break-even", behind):
             assert Worked("break-even")[0](4e14, bandwidth, 10**6, 2) == pytest.approx(tokens, rel=1e-3)
 
 

@@ -82,24 +82,6 @@ def test_a_worked_answer_is_what_one_process_computes(exercise):
         torch.testing.assert_close(grads[name], leaf.grad, rtol=1e-4, atol=1e-4)
 
 
-def test_complaints_about_a_plan_by_hand():
-    plan = {"a.*": "column", "b": "row", "c": "row"}
-    whole = {"a.0": (8, 4), "a.1": (8, 4), "b": (4, 8), "d": (8, 8)}
-    held = {"a.0": (4, 4), "a.1": (8, 4), "b": (2, 8), "d": (8, 8)}
-    assert Worked("verify-plan")(plan, whole, held, 2) == [("unused", "c"), ("whole", "a.1"), ("wrong side", "b")]
-
-
 @each_of("ranks", [2, 8, 64])
 def test_seconds_of_a_layer_are_its_bytes_over_the_bandwidth(ranks):
     assert Worked("largest-tp")[0](512, 256, ranks, 1e9) == pytest.approx(tp_bytes_per_layer(512, 256, ranks) / 1e9)
-
-
-def test_the_largest_number_of_ranks_meets_its_share_and_its_double_does_not():
-    seconds, largest = Worked("largest-tp")[0], Worked("largest-tp")[1]
-    best = largest(4096, 8192, 28672, 4e14, 4.5e11, 5e10, 8, 0.2)
-
-    def share(n):
-        products = 6 * 4096 * (4 * 8192**2 + 3 * 8192 * 28672) / n / 4e14
-        return seconds(4096, 8192, n, 4.5e11 if n <= 8 else 5e10) / products
-
-    assert share(best) <= 0.2 < share(2 * best)

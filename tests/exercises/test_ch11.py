@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_chapters.ch11.exercises.judges.hide_the_ring import tokens_to_hide
-from course_chapters.ch11.exercises.judges.reference import Shards, cut, shards
+from course_chapters.ch11.exercises.judges.reference import cut, shards, whole
+from course_chapters.ch11.exercises.probes import mask
 from course_grader import exercises
 from course_grader.judging import Worked
 from course_grader.judging.worked import judged_variant
@@ -24,19 +25,18 @@ from tests.tables import each_of
 def test_the_oracle_equals_torch_s_attention_and_its_gradients(how, name, options):
     coin, heads, kv_heads = torch.Generator().manual_seed(5), 4, 2
     rows = shards(coin, cut(13, 3, random.Random(2), how), (name, options), heads, kv_heads, 6)
-    of = Shards(Case(name="", per_rank=rows))
-    at = torch.cat(list(of.positions))
-    q, k, v = (torch.cat(each, 1).double().requires_grad_() for each in (of.q, of.k, of.v))
+    at = torch.cat(rows[0][0])
+    q, k, v = (torch.cat(each, 1).double().requires_grad_() for each in zip(*(row[2:] for row in rows), strict=True))
     attend = torch.nn.functional.scaled_dot_product_attention
-    out = attend(q[None], k[None], v[None], attn_mask=of.visible(at, at), enable_gqa=True)[0]
-    whole = of.whole()
-    torch.testing.assert_close(torch.cat([one for one, _ in whole], 1), out)
-    sizes = [len(own) for own in of.positions]
+    out = attend(q[None], k[None], v[None], attn_mask=mask((name, options))(at, at), enable_gqa=True)[0]
+    pairs = whole(rows)
+    torch.testing.assert_close(torch.cat([one for one, _ in pairs], 1), out)
+    sizes = [len(own) for own in rows[0][0]]
     grad = torch.randn(out.shape, generator=coin, dtype=torch.float64)
     wants = [each.split(sizes, 1) for each in torch.autograd.grad(out, (q, k, v), grad)]
     given_rows = [
         (*row, *(each.float() for each in (*pair, one)))
-        for row, pair, one in zip(rows, whole, grad.split(sizes, 1), strict=True)
+        for row, pair, one in zip(rows, pairs, grad.split(sizes, 1), strict=True)
     ]
     found = Worked("ring-backward").value(Case(name="", ranks=3, per_rank=tuple(given_rows)))
     for rank, got in enumerate(found):

@@ -10,16 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_chapters.ch13.exercises.judges.cheapest_layout import allowed, best, costs, telling
 from course_chapters.ch13.exercises.judges.communication_term import published
 from course_chapters.ch13.exercises.judges.place_axes import cost, lowest
 from course_chapters.ch13.exercises.judges.predict_swapped_axes import swapped_ratio
-from course_chapters.ch13.exercises.probes import measured
 from course_grader import exercises
 from course_grader.judging import Worked
 from course_grader.judging.worked import judged_variant
 from course_lib.cluster import attempt
-from course_lib.parallel import mesh
 from tests.tables import each_of
 
 MESHES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(lambda sizes: dict(zip("abcd", sizes, strict=False)))
@@ -43,17 +40,6 @@ def test_coordinates_and_groups_are_those_of_a_reshaped_range(sizes, fastest):
         for axis in sizes:
             rows = grid.movedim(names.index(axis), -1).reshape(-1, sizes[axis]).tolist()
             assert sorted(worked[2](sizes, axis)) == sorted(rows)
-
-
-@settings(max_examples=60, deadline=None)
-@given(sizes=MESHES, unit=st.integers(1, 12))
-def test_the_library_s_mesh_has_these_groups_and_a_group_straddles_if_its_ranks_are_in_two_units(sizes, unit):
-    for axis in sizes:
-        found = groups(sizes, axis)
-        assert sorted(map(tuple, found)) == sorted(mesh.Mesh(sizes).groups(axis))
-        apart = any(len({rank // unit for rank in group}) > 1 for group in found)
-        level = Worked("crossed-wires")(sizes, axis, [("unit", unit)])
-        assert level == (None if sizes[axis] == 1 else "cluster" if apart else "unit")
 
 
 @each_of("least", ["seconds", "bytes"])
@@ -113,17 +99,6 @@ def test_the_stuck_ranks_are_those_that_do_not_finish_on_the_metered_cluster(dir
             assert stuck == Worked("blast-radius")(sizes, asleep, waits), (sizes, waits, asleep)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), max_size=6))
-def test_shares_of_an_adapter_agree_with_the_library_and_both_ways_send_all_bytes_by_the_same_time(transfers):
-    worked = Worked("shared-adapter")
-    ends = worked(transfers, 4.0)
-    assert ends == pytest.approx(mesh.finish_times(transfers, 4.0), rel=1e-9, abs=1e-9)
-    with judged_variant("shared-adapter", {"sharing": "in turn"}):
-        last = max(worked(transfers, 4.0), default=0.0)
-    assert max(ends, default=0.0) == pytest.approx(last) or any(size == 0 for _, size in transfers)
-
-
 # --- models
 
 
@@ -144,14 +119,3 @@ def test_doubling_an_axis_halves_what_it_cuts():
             assert wide == pytest.approx({name: value / 2 for name, value in base.items()})
         more = estimate(model, job, 2, 2, 8, 3)
         assert [round(base[name] / more[name]) for name in base] == [2, 2, 2, 1, 1]
-
-
-@each_of("goal", ["cheapest", "quickest"])
-def test_the_worked_layout_is_allowed_and_costs_least(goal):
-    row = telling(goal, random.Random(5), lambda *_: True)
-    kept, (cluster, model, steps, limit, spec) = allowed(goal, row, costs(row)), row
-    with judged_variant("cheapest-layout", {"goal": goal}):
-        found = Worked("cheapest-layout")(
-            cluster, model, steps, limit, lambda *layout: measured(spec, cluster, model, layout)
-        )
-    assert kept[tuple(found.values())] == kept[best(goal, row)] == min(kept.values())

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +57,7 @@ def printed() -> list[dict[str, int]]:
     return list(found.values())
 
 
-def submitted(plan: dict[str, int], task: Task) -> Iterator[dict[str, Any]]:
+def submitted(plan: dict[str, int], task: Task) -> Iterator[dict[str, object]]:
     """The plan as it is printed, with every choice that it leaves open; even with the weak part left out, and tokens
     lowered as far as the task allows."""
     weak = [each for each in weak_part(task.log)[1] if each < task.servers]

@@ -1,7 +1,6 @@
 """A stand-in for a notebook's kernel."""
 
 import sys
-from typing import Any
 
 import pytest
 
@@ -10,21 +9,21 @@ from course_lib.draw.explore import explore
 
 
 @pytest.fixture
-def notebook(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def notebook(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
     """What is displayed, each place with what was put there last."""
     import IPython.display
 
-    shown: list[dict[str, Any]] = []
+    shown: list[dict[str, object]] = []
 
     class Handle:
         def __init__(self, at: int) -> None:
             self.at = at
 
-        def update(self, bundle: dict[str, Any], raw: bool) -> None:
+        def update(self, bundle: dict[str, object], raw: bool) -> None:
             assert raw
             shown[self.at] = bundle
 
-    def display(bundle: dict[str, Any], raw: bool = False, display_id: bool = False) -> Handle | None:
+    def display(bundle: dict[str, object], raw: bool = False, display_id: bool = False) -> Handle | None:
         assert raw
         shown.append(bundle)
         return Handle(len(shown) - 1) if display_id else None

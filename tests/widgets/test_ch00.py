@@ -82,7 +82,7 @@ def test_matching_follows_its_lists(notebook):
     made, said = ch00.Matching(), ipywidgets.HTML()
     row = course.thesis()["expert parallel"]
     lists = {"property": [row.property, "linearity"], "ranks say": [row.collective]}
-    line = ch00._match_row(ipywidgets, made, said, "expert parallel", lists)
+    line = ch00._match_row(made, said, "expert parallel", lists)
     line.children[1].value = row.property
     assert made.answers == {}
     line.children[2].value = row.collective

@@ -102,7 +102,7 @@ def test_guesses_and_labels_may_be_left_open():
 
 def test_the_ledger_of_axes_has_the_bytes_of_the_capstones_table():
     sent = {one.name: one.sent for one in capstone.parallelisms()}
-    rows = {line.split("|")[1].strip(): line.split("|") for line in plots.axis_ledger().data.splitlines()[2:]}
+    rows = {line.split("(")[1].split(")")[0]: line.split("|") for line in plots.axis_ledger().data.splitlines()[2:]}
     assert set(rows) == set(plots.AXES)
     for name, row in rows.items():
         assert row[3].strip() == bytes_text(sent[name]) and int(row[4].replace(",", "")) > 200

@@ -29,12 +29,10 @@ def test_the_copies_of_a_convention_are_its_buckets(letter):
 
 @each_of(
     "params, gpu, nbytes, fits, fewest",
-    [
-        (70e9, "H100 SXM", 1.12e12, False, 14),
-        (405e9, "H100 SXM", 6.48e12, False, 81),
-        (5e9, "H100 SXM", 80e9, True, 1),
-        (13e9, "H200 SXM", 208e9, False, 2),
-    ],
+    (70e9, "H100 SXM", 1.12e12, False, 14),
+    (405e9, "H100 SXM", 6.48e12, False, 81),
+    (5e9, "H100 SXM", 80e9, True, 1),
+    (13e9, "H200 SXM", 208e9, False, 2),
 )
 def test_the_four_readouts_are_the_calculators(params, gpu, nbytes, fits, fewest):
     said = ch02.readout(params, gpu)
@@ -86,11 +84,9 @@ def test_the_buckets_are_those_of_the_fullest_stage(change):
 
 @each_of(
     "hit, change",
-    [
-        ("parameters", {"model": "llama3-8b"}),
-        ("batch", {"batch": 64, "seq": 16_384}),
-        ("sequence length", {"seq": 131_072, "batch": 2}),
-    ],
+    ("parameters", {"model": "llama3-8b"}),
+    ("batch", {"batch": 64, "seq": 16_384}),
+    ("sequence length", {"seq": 131_072, "batch": 2}),
 )
 def test_the_first_slider_that_hit_it_does_so_alone(hit, change):
     assert ch02.share(**change) > 1

@@ -16,7 +16,7 @@ from course_lib.cluster.records import Message, Span
 from course_lib.draw import lanes, panels
 from course_lib.estimate.facts import device
 from course_lib.estimate.units import GB, US
-from tests.tables import each_of
+from tests.tables import each_alone, each_of
 
 # --- the life of a bucket ------------------------------------------------------------------------
 
@@ -111,15 +111,13 @@ def run_of(work, travels):
     return SimpleNamespace(spans=spans, messages=[Message(0, 1, 8, 0, a, b) for a, b in travels])
 
 
-@pytest.mark.parametrize(
-    ("travels", "exposed", "share"),
-    [
-        pytest.param([(1.0, 3.0)], (), 1.0, id="all hidden"),
-        pytest.param([(4.0, 6.0)], ((4.0, 6.0),), 0.0, id="all afterwards"),
-        pytest.param([(3.0, 5.0), (1.0, 2.0)], ((4.0, 5.0),), 2 / 3, id="half of the last"),
-        pytest.param([], (), 1.0, id="nothing sent"),
-        pytest.param([(1.0, 2.5), (2.0, 3.0), (3.0, 3.5)], (), 1.0, id="two at a time count once"),
-    ],
+@each_alone(
+    "travels, exposed, share",
+    pytest.param([(1.0, 3.0)], (), 1.0, id="all hidden"),
+    pytest.param([(4.0, 6.0)], ((4.0, 6.0),), 0.0, id="all afterwards"),
+    pytest.param([(3.0, 5.0), (1.0, 2.0)], ((4.0, 5.0),), 2 / 3, id="half of the last"),
+    pytest.param([], (), 1.0, id="nothing sent"),
+    pytest.param([(1.0, 2.5), (2.0, 3.0), (3.0, 3.5)], (), 1.0, id="two at a time count once"),
 )
 def test_what_sticks_out_of_computing_is_exposed(travels, exposed, share):
     shown = lanes.lanes_of(run_of([(0.0, 2.0), (2.0, 4.0)], travels), forward=1.0)
@@ -170,14 +168,12 @@ def test_the_still_picture_is_the_property():
 
 @each_of(
     "name, text",
-    [
-        ("state", "1.12 TB"),
-        ("one_gpu", "505 years"),
-        ("ideal", "180 days"),
-        ("plan_tokens", "65,536 tokens"),
-        ("too_much", "14"),
-        ("seen_kept", "39 %"),
-    ],
+    ("state", "1.12 TB"),
+    ("one_gpu", "505 years"),
+    ("ideal", "180 days"),
+    ("plan_tokens", "65,536 tokens"),
+    ("too_much", "14"),
+    ("seen_kept", "39 %"),
 )
 def test_numbers_that_were_worked_out_by_hand(name, text):
     assert prose.NUMBERS[name]() == text

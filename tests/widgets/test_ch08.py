@@ -144,14 +144,12 @@ def test_computing_activations_again_frees_no_byte_of_state(model, stage):
 
 @each_of(
     "asked, answers",
-    [
-        (("70B", 8, 3, 1, "full"), [False, None, None, None]),
-        (("70B", 64, 2, 1, "full"), [False, None, None, None]),
-        (("405B", 128, 3, 1, "full"), [True, True, False, False]),
-        (("70B", 64, 3, 1, "none"), [True, True, False, True]),
-        (("70B", 64, 3, 1, "full"), [True, True, True, None]),
-        (("405B", 86, 3, 1, "full"), [True, False, None, None]),
-    ],
+    (("70B", 8, 3, 1, "full"), [False, None, None, None]),
+    (("70B", 64, 2, 1, "full"), [False, None, None, None]),
+    (("405B", 128, 3, 1, "full"), [True, True, False, False]),
+    (("70B", 64, 3, 1, "none"), [True, True, False, True]),
+    (("70B", 64, 3, 1, "full"), [True, True, True, None]),
+    (("405B", 86, 3, 1, "full"), [True, False, None, None]),
 )
 def test_each_wall_sends_elsewhere(asked, answers):
     assert ch08.verdict(*asked)[0] == answers

@@ -51,9 +51,8 @@ def test_the_film_of_a_ring_shows_what_its_run_recorded(layout, causal, ranks):
         first, last, home = forward[0][rank], forward[-1][rank], backward[-1][rank]
         assert last.sent + home.sent == film.run.meter.bytes_sent[rank] and first.sent == block
         assert last.top + math.log(last.total) == pytest.approx(float(film.run.results[rank][1][0, -1]), abs=1e-4)
-        assert last.share == pytest.approx(1, abs=1e-4) and last.keys == int(
-            film.visible[film.positions[rank][-1]].sum()
-        )
+        assert last.share == pytest.approx(1, abs=1e-4)
+        assert last.keys == int(film.visible[film.positions[rank][-1]].sum())
         for steps in (forward, backward[:-1]):
             for now in (states[rank] for states in steps):
                 tiles = mask.tiles(film.positions[rank], film.positions[now.block])
@@ -151,9 +150,8 @@ def test_published_rows_and_the_plan():
     assert 0.02 < numbers.gather_share(131072, 16) < 0.05 and NUMBERS["lost"]() == "5 %"
     assert facts.run("Llama 3 405B, 16,384 GPUs, 131,072 tokens").cp == 16
     rows = tables.plan()
-    assert [row["fits an H100"] for row in rows] == ["yes"] * 3 and rows[2]["keys and values, a layer"] == NUMBERS[
-        "plan_bytes"
-    ]()
+    assert [row["fits an H100"] for row in rows] == ["yes"] * 3
+    assert rows[2]["keys and values, a layer"] == NUMBERS["plan_bytes"]()
 
 
 def test_the_gpu_table_measures_where_it_is_told_to_and_says_where_it_does_not():

@@ -141,9 +141,8 @@ def test_tables() -> None:
 def test_a_shared_expert_hides_at_most_the_dispatch() -> None:
     cells = [line.split("|")[1:4] for line in runs.shared_expert_times((0.0, 0.5, 1.0, 1.5)).data.splitlines()[2:]]
     first, during = ([float(row[column].split()[0]) for row in cells] for column in (1, 2))
-    assert len(set(first)) == 1 and during == pytest.approx(
-        [share * first[0] for share in (1, 0.75, 0.5, 0.5)], rel=0.01
-    )
+    assert len(set(first)) == 1
+    assert during == pytest.approx([share * first[0] for share in (1, 0.75, 0.5, 0.5)], rel=0.01)
 
 
 def test_a_router_rounded_at_its_output_has_ties() -> None:

@@ -150,19 +150,21 @@ def test_what_the_prose_says_of_the_runs_is_what_the_rows_say():
 def test_parts_of_a_step_add_up_to_it_and_both_models_are_ends_of_one_scale():
     for each in RUNS:
         timed = each.content["raw"]["steps"][each.content["setup"]["warm_up"] :]
-        found = numbers.parts(each.content)
+        found = tables.parts(each.content)
         assert sum(found.values()) == pytest.approx(math.fsum(row["seconds"] for row in timed) / len(timed))
-        both = numbers.models(each.content)
+        both = tables.models(each.content)
         assert both["max"] <= both["sum"] == pytest.approx(each.content["predicted"]["step_seconds"])
 
 
 def test_the_ladder_grows_with_the_gpus_and_is_the_tours_own_plan():
-    rungs = numbers.ladder()
-    assert [rung["gpus"] for rung in rungs] == list(numbers.LADDER)
-    for one, other in zip(rungs, rungs[1:], strict=False):
-        assert one["stages"] < other["stages"] and one["low"] < other["low"] < other["high"]
-    assert rungs[-1]["low"] == pytest.approx(8 * numbers.tour_seconds(8) / 3600 * facts.price("H100 hour"))
-    assert sum(len(rung["new"]) for rung in rungs) >= rungs[-1]["stages"]
+    rungs = [line.split(" | ") for line in tables.ladder().data.splitlines()[2:]]
+    assert [int(rung[0].strip("| ")) for rung in rungs] == list(tables.LADDER)
+    stages = [int(rung[1]) for rung in rungs]
+    low, high = ([numbers.tour_dollars(gpus, price) for gpus in tables.LADDER] for price in tables.PRICES)
+    assert stages == sorted(set(stages)) and low == sorted(set(low))
+    assert all(cheap < dear for cheap, dear in zip(low, high, strict=True))
+    assert numbers.tour_dollars(8) == pytest.approx(8 * numbers.tour_seconds(8) / 3600 * facts.price("H100 hour"))
+    assert sum(len(rung[-1].split(", ")) for rung in rungs) >= int(rungs[-1][1])
 
 
 def test_published_runs_have_the_printed_utilization_and_keep_the_batch_or_that_of_a_gpu():
@@ -196,9 +198,9 @@ def test_a_small_consistent_lie_passes_and_what_the_other_lies_contradict_is_nam
 def test_every_table_of_the_chapter_has_a_row_for_each_thing_it_shows():
     run = choose("train", layout="fsdp")
     shown = (tables.gap(run), tables.step_parts(run), tables.mfu_six_ways(run.content), tables.machine_lines())
-    assert [len(one.data.splitlines()) - 2 for one in shown[:3]] == [3, len(numbers.PARTS) + 1, 6]
+    assert [len(one.data.splitlines()) - 2 for one in shown[:3]] == [3, len(tables.PARTS) + 1, 6]
     assert all(verdict in shown[3].data for verdict in tables.VERDICTS.values())
-    assert len(tables.ladder().data.splitlines()) - 2 == len(numbers.LADDER)
+    assert len(tables.ladder().data.splitlines()) - 2 == len(tables.LADDER)
     assert tables.scaling().data.count("H100s") == 1 and tables.parity().data.count("| yes |") >= 4
     assert "killed" in tables.failures().data and "gloo" in tables.hardware().data
 
@@ -225,9 +227,8 @@ def test_the_waterfall_ends_at_the_runs_mfu_and_loses_the_rest_once():
     run = choose("train", layout="ddp")
     stairs = ch15.waterfall_stairs(run.content)
     assert sum(stairs.values()) == pytest.approx(1.0) and all(share >= 0 for share in stairs.values())
-    assert stairs["MFU"] == pytest.approx(
-        run.content["measured"]["mfu"], rel=0.1
-    )  # there by the median step, here by the mean
+    # there by the median step, here by the mean
+    assert stairs["MFU"] == pytest.approx(run.content["measured"]["mfu"], rel=0.1)
     said = ch15.waterfall(run).alt
     assert run.name in said and "communication" in said and "matmuls below the peak" in said
 

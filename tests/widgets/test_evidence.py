@@ -49,9 +49,8 @@ def test_runs_of_other_sizes_are_not_compared(own):
     lend(own, "cpu2/fsdp", "cpu4/fsdp-kept")
     ways = [{"layout": "fsdp", "reshard_after_forward": reshard} for reshard in (True, False)]
     found = shows.together("train", *ways)
-    assert {each.origin for each in found} == {"recorded"} and len(
-        {reading.ranks_of(each.content) for each in found}
-    ) == 1
+    assert {each.origin for each in found} == {"recorded"}
+    assert len({reading.ranks_of(each.content) for each in found}) == 1
 
 
 def test_with_no_evidence_at_all_the_published_rows_are_pointed_to(own, monkeypatch):

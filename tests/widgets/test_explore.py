@@ -104,15 +104,13 @@ def test_a_plain_value_becomes_the_control_that_fits(given, kind):
 
 @each_of(
     "call, words",
-    [
-        (lambda: explore(circle, ranks=slider((3, 5), 4)), "not among"),
-        (lambda: explore(circle, ranks=[]), "at least one value"),
-        (lambda: explore(circle, ranks="3, 5"), "a sequence of values"),
-        (lambda: explore(circle, ranks=7), "a sequence of values"),
-        (lambda: slider((1.001, 1.002), text=lambda value: f"{value:.1f}"), "read the same"),
-        (lambda: explore(circle, ranks=(3, 5)).set(ranks=4), "cannot be 4"),
-        (lambda: explore(circle, ranks=(3, 5)).set(rank=4), "there are ranks"),
-    ],
+    (lambda: explore(circle, ranks=slider((3, 5), 4)), "not among"),
+    (lambda: explore(circle, ranks=[]), "at least one value"),
+    (lambda: explore(circle, ranks="3, 5"), "a sequence of values"),
+    (lambda: explore(circle, ranks=7), "a sequence of values"),
+    (lambda: slider((1.001, 1.002), text=lambda value: f"{value:.1f}"), "read the same"),
+    (lambda: explore(circle, ranks=(3, 5)).set(ranks=4), "cannot be 4"),
+    (lambda: explore(circle, ranks=(3, 5)).set(rank=4), "there are ranks"),
 )
 def test_a_control_that_cannot_work_is_refused(call, words):
     with pytest.raises(ValueError, match=words):

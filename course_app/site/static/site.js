@@ -179,7 +179,9 @@
       image.style.setProperty("--course-width", `${image.getAttribute("width")}px`);
     }
     for (const cell of part.querySelectorAll("td, th")) {
-      cell.classList.toggle("course-long", cell.textContent.trim().length > 60);
+      const letters = cell.textContent.trim().length;
+      cell.classList.toggle("course-phrase", letters > 24);
+      cell.classList.toggle("course-long", letters > 60);
     }
   }
 

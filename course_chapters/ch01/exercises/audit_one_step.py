@@ -26,6 +26,4 @@ token.
         '`work = 6 * params * tokens`; `speed = gpus * peak * mfu`; `"some-id": (work / speed / unit, '
         '"wrong", "unit")`.',
     ),
-    difficulty=3,
-    importance=4,
 )

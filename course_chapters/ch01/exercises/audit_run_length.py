@@ -43,6 +43,4 @@ in common. An H100 has {peak("H100 SXM")}, a year 365.25 days; a time on one H10
         "`days = 6 * P * T / (gpus * peak * mfu) / 86400`; `days = gpu_hours / gpus / 24`; `waste = 1 - mfu "
         "/ baseline`.",
     ),
-    difficulty=3,
-    importance=4,
 )

@@ -1,7 +1,5 @@
 """One-line questions of chapter 01, with different numbers every time."""
 
-from typing import Any
-
 from course_chapters.ch01.exercises.shared import DEVICES
 from course_grader.exercises import Params, Random, asking, pick
 from course_grader.exercises.snippets import dense_flops, memory_of
@@ -14,12 +12,12 @@ PRICE = float(facts.price("H100 hour"))
 H100 = dense_flops("H100 SXM")
 
 
-def _card(draw: Random) -> dict[str, Any]:
+def _card(draw: Random) -> dict[str, object]:
     device = draw.choice(DEVICES)
     return {"device": device, "memory": memory_of(device), "flops": dense_flops(device)}
 
 
-def _shape(model: str, seq: int) -> dict[str, Any]:
+def _shape(model: str, seq: int) -> dict[str, object]:
     shape = facts.model(model)
     return {"params": float(shape.params), "layers": shape.layers, "hidden": shape.hidden, "seq": seq}
 
@@ -142,6 +140,6 @@ DRILLS = (
 
 def _mfu_case(draw: Random) -> Params:
     """A throughput that gives a believable utilization."""
-    flops, gpus, params = _card(draw)["flops"], draw.choice((8, 64, 256)), draw.choice((1e9, 8e9, 70e9))
+    flops, gpus, params = dense_flops(draw.choice(DEVICES)), draw.choice((8, 64, 256)), draw.choice((1e9, 8e9, 70e9))
     rate = draw.uniform(0.25, 0.5) * gpus * flops / (6 * params)
     return {"gpus": gpus, "flops": flops, "params": params, "tokens_s": float(f"{rate:.2g}")}

@@ -1,8 +1,6 @@
 """What several of chapter 01's cards use."""
 
-from typing import Any
-
-from course_grader.exercises import Card
+from course_grader.exercises import Card, Worth
 from course_grader.exercises.audits import AUDIT, Item, rules
 from course_grader.exercises.snippets import dense_flops
 from course_lib.estimate import facts
@@ -41,13 +39,14 @@ def peak(device: str) -> str:
     return f"{number_text(float(facts.device(device).dense_flops) / 1e12)} TFLOP/s dense"
 
 
-def audit_card(answer: str, title: str, text: str, hints: tuple[str, str, str], **more: Any) -> Card:
-    return Card(title=title, points=12, minutes=15, **AUDIT, answers=(answer,), text=text, hints=hints, **more)
+def audit_card(answer: str, title: str, text: str, hints: tuple[str, str, str]) -> Card:
+    worth = Worth(points=12, minutes=15, difficulty=3, importance=4)
+    return Card(title=title, **worth, **AUDIT, answers=(answer,), text=text, hints=hints)
 
 
 DEVICES = ("H100 SXM", "A100 SXM 80GB", "H200 SXM", "B200 SXM", "MI300X")
 
 
-def peak_of(device: str) -> dict[str, Any]:
+def peak_of(device: str) -> dict[str, object]:
     """A device and its dense peak, as parameters of a card."""
     return {"device": device, "flops": dense_flops(device)}

@@ -6,16 +6,24 @@ PyTorch's fused kernel or written out by hand. Everything runs on the CPU.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course_lib.model.transformer import MLP, Attention, Config
+
 GROUPS = ("norm1", "attention", "norm2", "mlp")
+
+
+def by_hand(q: Tensor, k: Tensor, v: Tensor, **_: object) -> Tensor:
+    """Causal attention written out: scores, a mask of later tokens, softmax, a product."""
+    scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])
+    later = torch.ones(scores.shape[2:], dtype=torch.bool).triu(1)
+    return scores.masked_fill(later, -math.inf).softmax(-1) @ v
 
 
 class Block(nn.Module):
@@ -23,31 +31,21 @@ class Block(nn.Module):
 
     def __init__(self, hidden: int, heads: int, ffn: int, attention: str = "fused") -> None:
         super().__init__()
-        self.heads, self.fused = heads, attention == "fused"
+        config = Config(hidden=hidden, heads=heads, ffn=ffn, gated=False, biases=True, positions="learned")
         self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
-        self.q, self.k, self.v, self.o = (nn.Linear(hidden, hidden) for _ in range(4))
-        self.up, self.down = nn.Linear(hidden, ffn), nn.Linear(ffn, hidden)
-
-    def attend(self, x: Tensor) -> Tensor:
-        batch, seq, hidden = x.shape
-        q, k, v = (part(x).view(batch, seq, self.heads, -1).transpose(1, 2) for part in (self.q, self.k, self.v))
-        if self.fused:
-            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        else:
-            scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])
-            later = torch.ones(seq, seq, dtype=torch.bool).triu(1)
-            mixed = scores.masked_fill(later, -math.inf).softmax(-1) @ v
-        return self.o(mixed.transpose(1, 2).reshape(batch, seq, hidden))
+        self.attention, self.mlp = Attention(config), MLP(config)
+        if attention == "by hand":
+            self.attention.core = by_hand
 
     def forward(self, x: Tensor, within: Callable[[str], AbstractContextManager] = nullcontext) -> Tensor:
         with within("norm1"):
             normed = self.norm1(x)
         with within("attention"):
-            x = x + self.attend(normed)
+            x = x + self.attention(normed)
         with within("norm2"):
             normed = self.norm2(x)
         with within("mlp"):
-            return x + self.down(F.gelu(self.up(normed)))
+            return x + self.mlp(normed)
 
 
 def saved_rows(
@@ -70,20 +68,13 @@ def saved_rows(
         x = torch.randn(batch, seq, hidden).to(getattr(torch, dtype)).requires_grad_()
     weights = {parameter.untyped_storage()._cdata for parameter in block.parameters()}
     numbers: dict[int, int] = {}
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
 
     def pack(part: str, tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        rows.append(
-            {
-                "group": part,
-                "storage": numbers.setdefault(storage._cdata, len(numbers)),
-                "nbytes": storage.nbytes(),
-                "shape": list(tensor.shape),
-                "dtype": str(tensor.dtype).removeprefix("torch."),
-                "parameter": storage._cdata in weights,
-            }
-        )
+        number, kind = numbers.setdefault(storage._cdata, len(numbers)), str(tensor.dtype).removeprefix("torch.")
+        row = {"group": part, "storage": number, "nbytes": storage.nbytes(), "shape": list(tensor.shape), "dtype": kind}
+        rows.append({**row, "parameter": storage._cdata in weights})
         return tensor
 
     def watched(part: str) -> AbstractContextManager:
@@ -138,13 +129,3 @@ class Segment(nn.Module):
             out = layer(*streams)
             streams = out if isinstance(out, tuple) else (out,)
         return streams[0] if len(streams) == 1 else streams
-
-
-def words(width: int, dropout: float) -> nn.Sequential:
-    """An embedding and a layer: a segment whose input has no gradient."""
-    return nn.Sequential(nn.Embedding(32, width), Layer(width, dropout))
-
-
-def counted(segments: Sequence[nn.Module]) -> list[Layer]:
-    """Every layer that counts its calls, in order."""
-    return [each for segment in segments for each in segment.modules() if isinstance(each, Layer)]

@@ -1,5 +1,3 @@
-from typing import Any
-
 from course_chapters.ch02.exercises.probes import cross_entropy
 from course_chapters.ch02.exercises.shared import shape_of
 from course_grader.exercises import Anything, Card, DictOf, Maybe, Number, Params, Random, Tensor, Worth
@@ -7,7 +5,7 @@ from course_grader.exercises import Anything, Card, DictOf, Maybe, Number, Param
 _REDUCTIONS = {"mean": "the **mean** over the tokens that count", "sum": "the **sum** over the tokens that count"}
 
 
-def _loss(reduction: str, model: str, tokens: int, chunks: int) -> dict[str, Any]:
+def _loss(reduction: str, model: str, tokens: int, chunks: int) -> dict[str, object]:
     shape = shape_of(model)
     logits = 4.0 * tokens * shape["vocab"]
     sizes = {"tokens": tokens, "chunks": chunks, "vocab": shape["vocab"], "hidden": shape["hidden"]}

@@ -13,11 +13,7 @@ def _device(name: str) -> dict[str, object]:
 
 
 def _model(name: str) -> dict[str, object]:
-    shape = shape_of(name)
-    return {
-        "model": name,
-        **{key: shape[key] for key in ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")},
-    }
+    return {"model": name, **shape_of(name)}
 
 
 def _models(*names: str, **others: tuple[object, ...]) -> Vary:

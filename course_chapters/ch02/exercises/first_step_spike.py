@@ -9,16 +9,12 @@ _BETWEEN = {
 }
 
 
-def job(params: float, activations: float, work: float) -> dict[str, float]:
-    """Bytes of a job with 16-bit weights and gradients, an fp32 master copy and Adam's two moments."""
-    state = {"weights": 2.0 * params, "grads": 2.0 * params, "moments": 12.0 * params}
-    return {**state, "activations": activations, "work": work}
-
-
 def _spike(between: str, params: float, activations: float, work: float, memory: float) -> dict[str, object]:
-    one = job(params, activations, work)
-    named = {f"{name}_bytes": value for name, value in one.items()}
-    stated = {"job": one, "memory": memory, "params": params, **named}
+    """A job with 16-bit weights and gradients, an fp32 master copy and Adam's two moments."""
+    job = {"weights": 2.0 * params, "grads": 2.0 * params, "moments": 12.0 * params}
+    job |= {"activations": activations, "work": work}
+    named = {f"{name}_bytes": value for name, value in job.items()}
+    stated = {"job": job, "memory": memory, "params": params, **named}
     return {"grads_between": between, "between_words": _BETWEEN[between], **stated}
 
 

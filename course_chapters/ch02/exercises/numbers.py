@@ -26,7 +26,7 @@ def paper_shape() -> memory.Shape:
 def kept(shape: memory.Shape, kernels: str, checkpointing: str = "none", dropout: bool = False) -> float:
     """Bytes that all layers keep for one sequence of the plan."""
     choices: TermChoices = {"kernels": kernels, "dropout": dropout, "checkpointing": checkpointing}
-    return shape.layers * memory.layer_bytes(shape, 1, SEQ, **choices)
+    return float(shape.layers * memory.layer_bytes(shape, 1, SEQ, **choices))
 
 
 def _paper(kernels: str) -> float:
@@ -36,7 +36,7 @@ def _paper(kernels: str) -> float:
 def thumb(k: float) -> float:
     """Bytes by the rule of thumb, b s L h 2k, for one sequence of the plan."""
     one = memory.shape(MODEL)
-    return SEQ * one.layers * one.hidden * 2 * k
+    return float(SEQ * one.layers * one.hidden * 2 * k)
 
 
 def _checkpointed_peak() -> float:
@@ -88,8 +88,8 @@ def titan_runs() -> list[Reading]:
     return found
 
 
-def _steps() -> dict[str, str]:
-    """The numbers of the picture of two steps."""
+def _of_steps(what: str) -> str:
+    """A number of the picture of two steps."""
     from course_chapters.ch02 import first_steps  # imported here because it loads matplotlib
 
     return {
@@ -97,11 +97,7 @@ def _steps() -> dict[str, str]:
         "card": facts.device(first_steps.DEVICE).memory.text,
         "state": bytes_text(memory.state_bytes(facts.model(first_steps.MODEL).params)),
         "peak": bytes_text(first_steps.peak(first_steps.levels())[1]),
-    }
-
-
-def _of_steps(what: str) -> str:
-    return _steps()[what]
+    }[what]
 
 
 def _puzzle(letter: str) -> str:

@@ -1,5 +1,5 @@
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
 from course_grader.exercises import Card, Random, Worth, rows
 
@@ -14,23 +14,35 @@ place""",
 KINDS = ("weights", "gradients", "moments", "activations", "work space")
 
 
-def training_log(draw: Random, layers: int, form: str, unit: int = 2**20) -> list[dict[str, Any]]:
+class Row(TypedDict, total=False):
+    """A row of a log: an event, or a block with its lifetime."""
+
+    name: str
+    kind: str
+    bytes: int
+    what: str
+    time: float
+    born: float
+    died: float | None
+
+
+def training_log(draw: Random, layers: int, form: str, unit: int = 2**20) -> list[Row]:
     """Allocations of two small training steps, as rows of events or of lifetimes."""
     clock = 0.0
-    blocks: list[dict[str, Any]] = []
+    blocks: list[Row] = []
 
     def tick() -> float:
         nonlocal clock
         clock = round(clock + draw.choice((0.5, 1.0, 1.5, 2.0)), 1)
         return clock
 
-    def born(name: str, kind: str, low: int, high: int) -> dict[str, Any]:
-        block = {"name": name, "kind": kind, "bytes": unit * draw.randint(low, high), "born": tick(), "died": None}
+    def born(name: str, kind: str, low: int, high: int) -> Row:
+        block: Row = {"name": name, "kind": kind, "bytes": unit * draw.randint(low, high), "born": tick(), "died": None}
         blocks.append(block)
         return block
 
     weights = [born(f"w{layer}", "weights", 20, 40) for layer in range(layers)]
-    moments: list[dict[str, Any]] = []
+    moments: list[Row] = []
     for _ in range(2):
         alive = [born(f"a{layer}", "activations", 30, 90) for layer in range(layers)]
         grads = []
@@ -47,21 +59,21 @@ def training_log(draw: Random, layers: int, form: str, unit: int = 2**20) -> lis
     return as_events(blocks) if form == "events" else draw.sample(blocks, len(blocks))
 
 
-def event(time: float, what: str, block: Mapping[str, object]) -> dict[str, Any]:
+def event(time: float, what: str, block: Row) -> Row:
     """A row of a log of events: what happens to a block at a time, "alloc" or "free"."""
-    keys = ("name", "kind", "bytes") if what == "alloc" else ("name",)
-    return {"time": time, "what": what, **{key: block[key] for key in keys}}
+    row: Row = {"time": time, "what": what, "name": block["name"]}
+    return {**row, "kind": block["kind"], "bytes": block["bytes"]} if what == "alloc" else row
 
 
-def as_events(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def as_events(blocks: Sequence[Row]) -> list[Row]:
     """The same as rows of allocations and frees; blocks that die at a time come before those born then."""
     rows = [(block["born"], 1, at, event(block["born"], "alloc", block)) for at, block in enumerate(blocks)]
-    dead = [(at, block) for at, block in enumerate(blocks) if block["died"] is not None]
-    rows += [(block["died"], 0, at, event(block["died"], "free", block)) for at, block in dead]
+    dead = [(died, at, block) for at, block in enumerate(blocks) if (died := block["died"]) is not None]
+    rows += [(died, 0, at, event(died, "free", block)) for died, at, block in dead]
     return [row for *_, row in sorted(rows, key=lambda each: each[:3])]
 
 
-def _log(form: str, seed: str) -> dict[str, Any]:
+def _log(form: str, seed: str) -> dict[str, object]:
     log = training_log(Random(seed), 2, form)
     shown = "\n".join(f"    {row}" for row in log[:4])
     return {"log": form, "log_words": _LOGS[form], "rows": log, "count": len(log), "shown": shown}

@@ -12,8 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from course_grader.records import Answer, Case
     from course_lib.cluster import Comm
+    from course_lib.model.accounting import Accounting
 
 __all__ = ["checkpointing", "cross_entropy", "own_checkpoint", "training_step"]
 
@@ -50,18 +53,19 @@ def own_checkpoint() -> Iterator[None]:
 # --- checkpointing
 
 
-def net_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+def net_of(spec: Mapping[str, Any]) -> tuple[list[nn.Module], list[Any]]:
     """The segments and input streams of a description, the same every time."""
     import torch
+    from torch import nn
 
-    from course_chapters.ch02.exercises.block import Segment, words
+    from course_chapters.ch02.exercises.block import Layer, Segment
 
     torch.default_generator.manual_seed(spec["seed"])
     width, dropout, streams = spec["width"], spec["dropout"], spec["streams"]
-    segments: list[object] = [Segment(depth, width, dropout, streams) for depth in spec["depths"]]
-    given: list[Any] = [torch.randn(spec["rows"], width) for _ in range(streams)]
+    segments: list[nn.Module] = [Segment(depth, width, dropout, streams) for depth in spec["depths"]]
+    given: list[Tensor] = [torch.randn(spec["rows"], width) for _ in range(streams)]
     if spec.get("words"):
-        segments.insert(0, words(width, dropout))
+        segments.insert(0, nn.Sequential(nn.Embedding(32, width), Layer(width, dropout)))  # an input without a gradient
         given = [torch.randint(0, 32, (spec["rows"],))]
     elif spec["input_grad"]:
         given = [x.requires_grad_() for x in given]
@@ -72,7 +76,7 @@ def net_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     return segments, given
 
 
-def plain_call(function: Any, *inputs: object) -> object:
+def plain_call(function: Answer, *inputs: object) -> object:
     return function(*inputs)
 
 
@@ -88,10 +92,10 @@ def pass_through(answer: Answer, spec: Mapping[str, Any], shifts: Sequence[float
     """
     import torch
 
-    from course_chapters.ch02.exercises.block import counted
+    from course_chapters.ch02.exercises.block import Layer
 
     segments, given = net_of(spec)
-    layers = counted(segments)
+    layers = [each for segment in segments for each in segment.modules() if isinstance(each, Layer)]
     for layer in layers:
         layer.shifts = tuple(shifts)
     functions = [lambda *streams, each=each: each(*streams) for each in segments]  # without a module's attributes
@@ -158,7 +162,7 @@ class OutOfMemory(RuntimeError):
 
 
 @contextlib.contextmanager
-def device_of(most: float, *there: object) -> Iterator[Any]:
+def device_of(most: float, *there: object) -> Iterator[Accounting]:
     """Within: torch can allocate `most` bytes in addition to what is `there`; more raises OutOfMemory."""
     from course_lib.model.accounting import Accounting
 
@@ -183,16 +187,24 @@ def device_of(most: float, *there: object) -> Iterator[Any]:
 # --- the loss
 
 
-def loss_inputs(spec: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+def loss_inputs(
+    *,
+    seed: int,
+    tokens: int,
+    width: int,
+    words: int,
+    size: float = 1.0,
+    ignored: Sequence[tuple[int, int]] = (),
+    **_: object,
+) -> tuple[Tensor, Tensor, Tensor]:
     """Hidden states (tokens, width), weights (words, width) and targets of a description, the same every time."""
     import torch
 
-    coin = torch.Generator().manual_seed(spec["seed"])
-    tokens, width, words = spec["tokens"], spec["width"], spec["words"]
-    hidden = torch.randn(tokens, width, generator=coin) * spec.get("size", 1.0)
+    coin = torch.Generator().manual_seed(seed)
+    hidden = torch.randn(tokens, width, generator=coin) * size
     weight = torch.randn(words, width, generator=coin) / math.sqrt(width)
     targets = torch.randint(0, words, (tokens,), generator=coin)
-    for first, last in spec.get("ignored", ()):
+    for first, last in ignored:
         targets[first:last] = -100
     return hidden, weight, targets
 
@@ -202,15 +214,16 @@ def cross_entropy(answer: Answer, case: Case, comm: Comm | None = None) -> objec
     import torch
 
     spec, most = case.args
-    hidden, weight, targets = loss_inputs(spec)
+    hidden, weight, targets = loss_inputs(**spec)
     hidden.requires_grad_("hidden" in spec["wanted"])
     weight.requires_grad_("weight" in spec["wanted"])
     with device_of(most or math.inf, hidden, weight, targets) as books, torch.set_grad_enabled(bool(spec["wanted"])):
+        there = books.live_bytes
         loss = answer(hidden, weight, targets, spec["chunks"])
         graph = isinstance(loss, torch.Tensor) and loss.requires_grad
         if graph:
             (loss * spec["scale"]).sum().backward()
-        peak = books.peak_bytes - books.base
+        peak = books.peak_bytes - there
     gradients = {"hidden": hidden.grad, "weight": weight.grad}
     return {"loss": loss, "graph": graph, **gradients, "targets": targets, "peak": peak}
 
@@ -218,7 +231,7 @@ def cross_entropy(answer: Answer, case: Case, comm: Comm | None = None) -> objec
 # --- a buffer for a single graph
 
 
-def static_model(spec: Mapping[str, Any], one_buffer: bool) -> Any:
+def static_model(*, one_buffer: bool, seed: int, words: int, width: int, depth: int, **_: object) -> nn.Module:
     """A small language model; with one buffer, each forward pass overwrites the activations of the previous one."""
     import torch
     from torch import nn
@@ -236,9 +249,9 @@ def static_model(spec: Mapping[str, Any], one_buffer: bool) -> Any:
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.table = nn.Embedding(spec["words"], spec["width"])
-            self.layers = nn.ModuleList(nn.Linear(spec["width"], spec["width"]) for _ in range(spec["depth"]))
-            self.head = nn.Linear(spec["width"], spec["words"], bias=False)
+            self.table = nn.Embedding(words, width)
+            self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+            self.head = nn.Linear(width, words, bias=False)
 
         def forward(self, tokens: object) -> object:
             x = self.table(tokens)
@@ -249,21 +262,23 @@ def static_model(spec: Mapping[str, Any], one_buffer: bool) -> Any:
                 x = x + F.gelu(layer(x))
             return self.head(x)
 
-    torch.default_generator.manual_seed(spec["seed"])
+    torch.default_generator.manual_seed(seed)
     return Model()
 
 
-def micro_batches(spec: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+def micro_batches(
+    *, seed: int, words: int, rows: int, lengths: Sequence[tuple[int, int]], whole: int = 0, **_: object
+) -> list[tuple[Tensor, Tensor]]:
     """Pairs (inputs, targets) of different lengths; targets of -100 do not count."""
     import torch
 
-    coin = torch.Generator().manual_seed(spec["seed"] + 1)
+    coin = torch.Generator().manual_seed(seed + 1)
     pairs = []
-    for length, padding in spec["lengths"]:
-        tokens = torch.randint(0, spec["words"], (spec["rows"], length + 1), generator=coin)
+    for length, padding in lengths:
+        tokens = torch.randint(0, words, (rows, length + 1), generator=coin)
         targets = tokens[:, 1:].clone()
         if padding:
-            targets[spec.get("whole", 0) :, length - padding :] = -100
+            targets[whole:, length - padding :] = -100
         pairs.append((tokens[:, :-1], targets))
     return pairs
 
@@ -276,7 +291,7 @@ def training_step(answer: Answer, case: Case, comm: Comm | None = None) -> objec
 
     spec, measured = case.args
     with torch.random.fork_rng(devices=[]):
-        model, batches = static_model(spec, one_buffer=not measured), micro_batches(spec)
+        model, batches = static_model(**spec, one_buffer=not measured), micro_batches(**spec)
     given = iter(batches) if spec.get("once") else batches
     with Accounting() if measured else contextlib.nullcontext() as books:
         if books:

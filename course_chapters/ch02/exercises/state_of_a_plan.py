@@ -1,5 +1,3 @@
-from typing import Any
-
 from course_grader.exercises import Card, Params, Random, Worth, rows
 from course_grader.exercises.snippets import CLOSE, folded, memory_of
 
@@ -16,7 +14,7 @@ def plan(
     return dict(zip((*BUCKETS[:-1], "optimizer", "moments"), kept, strict=True))
 
 
-def _state(size: float, device: str, chosen: dict[str, Any]) -> dict[str, object]:
+def _state(size: float, device: str, chosen: dict[str, object]) -> dict[str, object]:
     return {"size": size, "device": device, "memory": memory_of(device), "plan": chosen, "plan_words": str(chosen)}
 
 

@@ -3,16 +3,12 @@ from course_grader.exercises import Anything, Card, DictOf, ListOf, Maybe, Numbe
 
 _STREAMS = {
     1: {
-        "call": "checkpoint(function, x)",
-        "takes": "takes one tensor and returns one",
-        "returns": "what `function(x)` returns",
+        "takes": "takes one tensor `x` and returns one",
         "inputs": "If `x` needs no gradient or holds token numbers, the parameters inside still get theirs.",
         "gradient": "`x` (if it requires a gradient)",
     },
     2: {
-        "call": "checkpoint(function, x, y)",
-        "takes": "takes two tensors and returns a pair",
-        "returns": "the pair that `function(x, y)` returns",
+        "takes": "takes two tensors `x` and `y` and returns a pair",
         "inputs": "If `x` and `y` need no gradient, the parameters inside still get theirs.",
         "gradient": "`x` and `y` (where they require a gradient)",
     },
@@ -27,9 +23,9 @@ CARD = Card(
     title="Write activation checkpointing",
     **Worth(points=30, minutes=30, difficulty=5, importance=5),
     answers=("checkpoint",),
-    text="""Write `{{call}}`: it returns {{returns}} but keeps nothing from inside, and calls `function` again in the
-backward pass. Long sequences do not fit without it. `function` {{takes}}; it is a module or any other callable, with
-parameters anywhere inside.
+    text="""Write `checkpoint(function, *inputs)`: it returns what `function(*inputs)` returns but keeps nothing from
+inside, and calls `function` again in the backward pass. Long sequences do not fit without it. `function` {{takes}};
+it is a module or any other callable, with parameters anywhere inside.
 
 - **Values.** {{gradient}} and all parameters inside get the gradients of a plain call. {{inputs}}
 - **Once.** The backward pass calls each segment's `function` exactly once more, on the input of its first call.

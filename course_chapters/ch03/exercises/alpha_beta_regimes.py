@@ -14,14 +14,9 @@ def points(
 
 def _alpha_params(draw: Random, small: tuple[float, float], large: tuple[float, float]) -> dict[str, object]:
     sizes, seconds = points(draw, *small)
-    return {
-        "sizes": sizes,
-        "seconds": seconds,
-        "small": list(small),
-        "large": list(large),
-        "small_words": f"α = {small[0] * 1e6:g} µs, {small[1] / GB:g} GB/s",
-        "large_words": f"α = {large[0] * 1e6:g} µs, {large[1] / GB:g} GB/s",
-    }
+    ways = {"small": small, "large": large}
+    words = {f"{name}_words": f"α = {alpha * 1e6:g} µs, {beta / GB:g} GB/s" for name, (alpha, beta) in ways.items()}
+    return {"sizes": sizes, "seconds": seconds, "small": list(small), "large": list(large), **words}
 
 
 def _alpha_variant(draw: Random) -> Params:

@@ -13,26 +13,14 @@ _KEPT = {
 def _batch(kept: str, model: str, context: int, device: str) -> dict[str, object]:
     shape = facts.model(model)
     each = 2 * shape.layers * shape.kv_heads * shape.head_dim * 2  # keys and values, 2 bytes an element
-    return {
-        "kept": kept,
-        "kept_words": _KEPT[kept],
-        "model": model,
-        "params": float(shape.params),
-        "weight_size": 2,
-        "context": context,
-        "kv_bytes": float(each * context),
-        "kv_text": bytes_text(each * context),
-        **rates(device),
-    }
+    own = {"model": model, "params": float(shape.params), "weight_size": 2, "context": context}
+    cache = {"kv_bytes": float(each * context), "kv_text": bytes_text(each * context)}
+    return {"kept": kept, "kept_words": _KEPT[kept], **own, **cache, **rates(device)}
 
 
 def _batch_variant(draw: Random) -> Params:
-    return _batch(
-        "shared",
-        draw.choice(("llama3-70b", "qwen2.5-72b")),
-        draw.choice((16_384, 32_768, 65_536)),
-        draw.choice(("H100 SXM", "H200 SXM", "A100 SXM 80GB")),
-    )
+    model, context = draw.choice(("llama3-70b", "qwen2.5-72b")), draw.choice((16_384, 32_768, 65_536))
+    return _batch("shared", model, context, draw.choice(("H100 SXM", "H200 SXM", "A100 SXM 80GB")))
 
 
 CARD = Card(

@@ -1,6 +1,6 @@
 """One-line questions of chapter 03, with different numbers every time."""
 
-from course_chapters.ch03.exercises.shared import DEVICES, rates
+from course_chapters.ch03.exercises.shared import DEVICES, Rates, rates
 from course_grader.exercises import Random, Vary, asking, pick
 from course_grader.exercises.snippets import memory_of
 from course_lib.estimate import facts
@@ -9,7 +9,7 @@ LINKED = ("A100 SXM 80GB", "H100 SXM", "B200 SXM", "P100 SXM2", "V100 SXM2 32GB"
 H100 = rates("H100 SXM")
 
 
-def _device(draw: Random) -> dict[str, object]:
+def _device(draw: Random) -> Rates:
     return rates(draw.choice(DEVICES))
 
 
@@ -20,14 +20,10 @@ def _memory(**others: tuple[object, ...]) -> Vary:
 
 def _chip(name: str) -> dict[str, object]:
     one = facts.chip(name)
-    counts = {
-        "sms": one.sms,
-        "cores": one.cores_per_sm,
-        "tensor": one.tensor_cores_per_sm,
-        "flop": one.tensor_flop_per_clock,
-    }
+    counts = {"sms": int(one.sms), "cores": int(one.cores_per_sm)}
+    tensor = {"tensor": int(one.tensor_cores_per_sm), "flop": int(one.tensor_flop_per_clock)}
     clocks = {"core_ghz": one.core_hertz / 1e9, "tensor_ghz": one.tensor_hertz / 1e9}
-    return {"device": name, **{key: int(count) for key, count in counts.items()}, **clocks}
+    return {"device": name, **counts, **tensor, **clocks}
 
 
 def _any_chip(draw: Random) -> dict[str, object]:

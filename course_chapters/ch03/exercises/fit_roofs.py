@@ -1,5 +1,3 @@
-from typing import Any
-
 from course_chapters.ch03.exercises.shared import CHIPS
 from course_grader.exercises import Card, Maybe, Number, Random, Rows, TupleOf, Worth
 from course_lib.estimate import facts
@@ -23,7 +21,7 @@ def log(
     cache: float,
     clock: str,
     subtle: bool = False,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """A list of timed kernels on a device whose true roofs are `flops` and `bandwidth`, in no order.
 
     In a subtle log the flaws lie just beyond their limits, and names say nothing: a kernel whose bytes fill the cache
@@ -31,7 +29,7 @@ def log(
     more than `LEAST_BEYOND`, the memory's kernels hardly exceed the cache, and the best arithmetic is that of a kernel
     in the cache, which moves more bytes than the sheet allows.
     """
-    runs: list[dict[str, Any]] = []
+    runs: list[dict[str, object]] = []
 
     def add(name: str, flop: float, nbytes: float, seconds: float) -> None:
         runs.append(_run(draw, name, flop, nbytes, seconds, clock))
@@ -72,11 +70,10 @@ def log(
     return runs
 
 
-def _run(draw: Random, name: str, flop: float, nbytes: float, seconds: float, clock: str) -> dict[str, Any]:
+def _run(draw: Random, name: str, flop: float, nbytes: float, seconds: float, clock: str) -> dict[str, object]:
     slow = draw.choice((2, 3))
-    factors = [draw.uniform(3, 12) for _ in range(slow)] + [
-        draw.uniform(0.99, 1.01) for _ in range(draw.randint(9, 12))
-    ]
+    factors = [draw.uniform(3, 12) for _ in range(slow)]
+    factors += [draw.uniform(0.99, 1.01) for _ in range(draw.randint(9, 12))]
     for _ in range(2):
         factors[draw.randrange(slow, len(factors))] = draw.uniform(1.5, 4)
     spent = [seconds * factor for factor in factors]
@@ -89,21 +86,14 @@ def _run(draw: Random, name: str, flop: float, nbytes: float, seconds: float, cl
     return {"name": name, "flop": float(flop), "bytes": float(nbytes), "seconds": spent}
 
 
-def bench(draw: Random, device: str, clock: str, subtle: bool = False) -> dict[str, Any]:
+def bench(draw: Random, device: str, clock: str, subtle: bool = False) -> dict[str, object]:
     """A device's sheet and a log of it: the parameters of one variant."""
     one = facts.device(device)
     flops, bandwidth, cache = float(one.dense_flops), float(one.bandwidth), float(facts.chip(device).l2)
     true = flops * draw.uniform(0.55, 0.85), bandwidth * draw.uniform(0.75, 0.85 if subtle else 0.92)
-    return {
-        "device": device,
-        "cache": cache,
-        "sheet_flops": flops,
-        "sheet_bandwidth": bandwidth,
-        "clock": clock,
-        "clock_words": _WORDS[clock],
-        "runs": log(draw, *true, flops, bandwidth, cache, clock, subtle),
-        "least_beyond": LEAST_BEYOND,
-    }
+    sheet = {"device": device, "cache": cache, "sheet_flops": flops, "sheet_bandwidth": bandwidth}
+    runs = log(draw, *true, flops, bandwidth, cache, clock, subtle)
+    return {**sheet, "clock": clock, "clock_words": _WORDS[clock], "runs": runs, "least_beyond": LEAST_BEYOND}
 
 
 CARD = Card(

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import TypedDict
 
 from course_chapters.ch03.exercises.shared import OTHERS
 from course_grader.exercises import Card, ListOf, Number, Rows, Worth
@@ -12,12 +12,21 @@ _PHASES = {
 }
 
 
-def level(name: str, rate: float, shared_by: int, directions: int, oversubscription: float) -> dict[str, Any]:
-    keys = ("name", "rate", "shared_by", "directions", "oversubscription")
-    return dict(zip(keys, (name, rate, shared_by, directions, oversubscription), strict=True))
+class Level(TypedDict):
+    """A level of a cluster, as a document prints it."""
+
+    name: str
+    rate: float
+    shared_by: int
+    directions: int
+    oversubscription: float
 
 
-def sheet_levels(device: str, oversubscription: float) -> list[dict[str, Any]]:
+def level(name: str, rate: float, shared_by: int, directions: int, oversubscription: float) -> Level:
+    return Level(name=name, rate=rate, shared_by=shared_by, directions=directions, oversubscription=oversubscription)
+
+
+def sheet_levels(device: str, oversubscription: float) -> list[Level]:
     """Levels as documents print them: some with both directions, some per server, and an oversubscribed top."""
     one = facts.device(device)
     servers = int(facts.topology("Llama 3 cluster").devices("server"))
@@ -30,12 +39,17 @@ def sheet_levels(device: str, oversubscription: float) -> list[dict[str, Any]]:
     ]
 
 
-def _hierarchy(phases: str, device: str, oversubscription: float) -> dict[str, Any]:
+def _hierarchy(phases: str, device: str, oversubscription: float) -> dict[str, object]:
     levels = sheet_levels(device, oversubscription)
     names = {"server": "NVLink", "rack": "all adapters of a server", "pod": "one adapter", "cluster": "one adapter"}
     lines = [
-        (name, names[name], f"{rate / GB:,.4g} GB/s", *(f"{each:g}" for each in shared))
-        for name, rate, *shared in (one.values() for one in levels)
+        (
+            one["name"],
+            names[one["name"]],
+            f"{one['rate'] / GB:,.4g} GB/s",
+            *(f"{each:g}" for each in (one["shared_by"], one["directions"], one["oversubscription"])),
+        )
+        for one in levels
     ]
     table = markdown_table("level | wire | `rate` | `shared_by` | `directions` | `oversubscription`", lines)
     return {"phases": phases, "phases_words": _PHASES[phases], "device": device, "levels": levels, "table": table}

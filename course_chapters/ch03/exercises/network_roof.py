@@ -1,4 +1,4 @@
-from typing import Any
+from typing import TypedDict
 
 from course_chapters.ch03.exercises.shared import rates
 from course_grader.exercises import Anything, Card, Maybe, Number, Rows, TupleOf, Worth
@@ -13,7 +13,17 @@ _KIND = {
 }
 
 
-def twelve(device: str) -> list[dict[str, Any]]:
+class Work(TypedDict):
+    """A piece of work, and the rate of the wire that it uses."""
+
+    name: str
+    flop: float
+    memory_bytes: float
+    network_bytes: float
+    network: float
+
+
+def twelve(device: str) -> list[Work]:
     """Twelve pieces of work of one device in training or serving a 70B-like layer, with the wire each of them uses."""
     shape, one = facts.model("llama3-70b"), facts.device(device)
     link, network = float(one.link_one_way), rates(device)["network"]
@@ -46,15 +56,25 @@ def twelve(device: str) -> list[dict[str, Any]]:
         ("MLP split over 8 GPUs of a server, 8,192 tokens", cut(8192, 8), link),
         ("the same over 8 GPUs of eight servers", cut(8192, 8), network),
     ]
-    keys = ("flop", "memory_bytes", "network_bytes")
-    return [{"name": name, **dict(zip(keys, work, strict=True)), "network": wire} for name, work, wire in rows]
+    return [
+        Work(name=name, flop=flop, memory_bytes=moved, network_bytes=sent, network=wire)
+        for name, (flop, moved, sent), wire in rows
+    ]
 
 
-def _roof_params(kind: str, device: str) -> dict[str, Any]:
-    cases = [{**case, "network": case["network"] * (2 if kind == "both ways" else 1)} for case in twelve(device)]
+def _roof_params(kind: str, device: str) -> dict[str, object]:
+    cases: list[Work] = [
+        {**case, "network": case["network"] * (2 if kind == "both ways" else 1)} for case in twelve(device)
+    ]
     lines = [
-        (name, flops_text(flop), bytes_text(moved), bytes_text(sent) if sent else "—", f"{wire / GB:,.4g} GB/s")
-        for name, flop, moved, sent, wire in (case.values() for case in cases)
+        (
+            case["name"],
+            flops_text(case["flop"]),
+            bytes_text(case["memory_bytes"]),
+            bytes_text(case["network_bytes"]) if case["network_bytes"] else "—",
+            f"{case['network'] / GB:,.4g} GB/s",
+        )
+        for case in cases
     ]
     table = markdown_table("work of one device | FLOP | through memory | sent | rate of the wire", lines)
     return {"network_kind": kind, "kind_words": _KIND[kind], "table": table, "cases": cases, **rates(device)}

@@ -38,6 +38,12 @@ def _drop(inside: float) -> float:
     return inside / H100.network_one_way
 
 
+_SOURCES = (
+    "williams-2009 hong-kung-1981 h100-architecture hopper-in-depth bekman-accelerators bekman-network "
+    "llama3-2024 scaling-book tpu-v5p-docs mlx-benchmark-21"
+)
+
+
 NUMBERS: dict[str, Callable[[], str]] = {
     **opening("03"),
     # the device
@@ -88,16 +94,5 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "gpu_minutes": lambda: f"{GPU_MINUTES} minutes",
     "gpu_money": lambda: usd_text(compute.cost_usd(GPU_MINUTES / 60, facts.price("H100 hour"))),
     "price": lambda: usd_text(facts.price("H100 hour")),
-    "reading": lambda: reading(
-        "williams-2009",
-        "hong-kung-1981",
-        "h100-architecture",
-        "hopper-in-depth",
-        "bekman-accelerators",
-        "bekman-network",
-        "llama3-2024",
-        "scaling-book",
-        "tpu-v5p-docs",
-        "mlx-benchmark-21",
-    ),
+    "reading": lambda: reading(*_SOURCES.split()),
 }

@@ -10,17 +10,8 @@ _SLOTS = {1: "one tile at a time", 2: "two tiles at a time (so a round has two t
 def _dips(slots: int, m: int, tile: int, device: str) -> dict[str, object]:
     sms = int(facts.chip(device).sms)
     columns = -(-WAVES * sms * slots // -(-m // tile))  # so many columns of tiles make that many waves
-    return {
-        "slots": slots,
-        "slots_words": _SLOTS[slots],
-        "m": m,
-        "tile": tile,
-        "device": device,
-        "sms": sms,
-        "first": tile,
-        "last": (columns + 2) * tile,
-        "step": tile // 2,
-    }
+    own = {"slots": slots, "slots_words": _SLOTS[slots], "m": m, "tile": tile, "device": device, "sms": sms}
+    return own | {"first": tile, "last": (columns + 2) * tile, "step": tile // 2}
 
 
 CARD = Card(

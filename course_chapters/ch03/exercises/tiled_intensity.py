@@ -22,15 +22,8 @@ _STAYS = {
 
 
 def _tiled(stays: str, side: int, tile: int, cache_kib: int) -> dict[str, object]:
-    return {
-        "stays": stays,
-        **_STAYS[stays],
-        "side": side,
-        "tile": tile,
-        "cache_kib": cache_kib,
-        "cache": cache_kib * 1024 // 2,
-        "size": 2,
-    }
+    sizes = {"side": side, "tile": tile, "cache_kib": cache_kib, "cache": cache_kib * 1024 // 2, "size": 2}
+    return {"stays": stays, **_STAYS[stays], **sizes}
 
 
 CARD = Card(

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import TypedDict
 
 from course_chapters.ch03.exercises.shared import OTHERS, rates
 from course_grader.exercises import Anything, Card, Maybe, Number, Rows, TupleOf, Worth
@@ -14,27 +14,29 @@ _OVERLAP = {
 }
 
 
-def workloads(device: str) -> list[dict[str, Any]]:
+class Step(TypedDict):
+    """A step, and how much of each part it needs."""
+
+    name: str
+    work: dict[str, float]
+
+
+def workloads(device: str) -> list[Step]:
     """Five kinds of work of one device, as the amounts that each of its parts has to do."""
     shape = facts.model("llama3-8b")
     weights, layers, hidden = float(shape.params), shape.layers, shape.hidden
+    split = 2 * weights * 1_024 / 8, 2.4 * weights / 8, 14.0 * 1_024 * hidden * layers
     rows = [
         ("training, 16,384 tokens", 6 * weights * 16_384, 48 * weights, 0.0, 4 * weights),
         ("training, 4,096 tokens", 6 * weights * 4_096, 40 * weights, 0.0, 4 * weights),
         ("generating, one user", 2 * weights, 2 * weights, 0.0, 0.0),
-        (
-            "layers split over the server, 1,024 tokens, sums in fp32",
-            2 * weights * 1_024 / 8,
-            2.4 * weights / 8,
-            14.0 * 1_024 * hidden * layers,
-            0.0,
-        ),
+        ("layers split over the server, 1,024 tokens, sums in fp32", *split, 0.0),
         ("reading prompts, 32,768 tokens", 2 * weights * 32_768, 6 * weights, 0.0, 0.0),
     ]
     return [{"name": name, "work": dict(zip(PARTS, map(float, need), strict=True))} for name, *need in rows]
 
 
-def _upgrade(overlap: str, device: str, factor: float) -> dict[str, Any]:
+def _upgrade(overlap: str, device: str, factor: float) -> dict[str, object]:
     own = rates(device)
     link = float(facts.device(device).link_one_way)
     speeds = {"compute": own["flops"], "memory": own["bandwidth"], "link": link, "network": own["network"]}
@@ -45,15 +47,9 @@ def _upgrade(overlap: str, device: str, factor: float) -> dict[str, Any]:
     ]
     wires = [f"{speeds[part] / GB:,.5g} GB/s" for part in PARTS[1:]]
     lines.append((f"*rates of one {device}*", f"{flops_text(speeds['compute'])}/s", *wires))
-    return {
-        "overlap": overlap,
-        "overlap_words": _OVERLAP[overlap],
-        "device": device,
-        "factor": factor,
-        "rates": speeds,
-        "cases": cases,
-        "table": markdown_table("a step of | compute | memory | link | network", lines),
-    }
+    table = markdown_table("a step of | compute | memory | link | network", lines)
+    asked = {"device": device, "factor": factor, "rates": speeds, "cases": cases, "table": table}
+    return {"overlap": overlap, "overlap_words": _OVERLAP[overlap], **asked}
 
 
 CARD = Card(

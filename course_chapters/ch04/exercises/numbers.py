@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from course_chapters.running_example import BATCH, GPUS, PARAMS, SEQ, TOKENS, opening
 from course_lib.estimate import facts, memory
@@ -22,14 +22,14 @@ LLAMA, LAW = published("llama3-405b"), published("llama3-law")
 SPIKE_AT, SPIKE, UPDATES = 30, 100.0, 120  # the gradient is 1 except for one of the updates
 
 
-def recorded(experiment: str, run: str) -> dict[str, Any]:
-    """One recorded training: its batch, steps, learning rate and losses."""
-    return recorded_runs()[experiment][run]
+def recorded(experiment: str, run: str, what: str) -> float:
+    """A number of one recorded training, such as its "steps"."""
+    return recorded_runs()[experiment][run][what]
 
 
 def held_out(experiment: str, run: str) -> str:
     """The loss of a recorded training on held-out text, in nats per token."""
-    return number_text(recorded(experiment, run)["held_out"])
+    return number_text(recorded(experiment, run, "held_out"))
 
 
 @cache
@@ -95,7 +95,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "worst_update": lambda: number_text(uncorrected_update(worst_update()), 2),
     "worst_at": lambda: str(worst_update()),
     "resumed": lambda: percent_text(1 / uncorrected_update(1), 2),
-    "decay_steps": lambda: str(recorded("decays", "adamw, 0.1")["steps"]),
+    "decay_steps": lambda: str(recorded("decays", "adamw, 0.1", "steps")),
     "adamw_loss": lambda: held_out("decays", "adamw, 0.1"),
     "l2_loss": lambda: held_out("decays", "adam, 0.1"),
     "spike_updates": lambda: str(UPDATES),

@@ -5,10 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from course_grader.exercises.probes import CHANGED
+from course_grader.exercises.values import copied, tensors_in, unchanged
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+    from torch.optim.lr_scheduler import LambdaLR
+
     from course_grader.records import Answer, Case
     from course_lib.cluster import Comm
 
@@ -33,66 +41,70 @@ def own_optimizer() -> Iterator[None]:
         ready.Optimizer.__init__ = before  # type: ignore[method-assign]
 
 
-def gradients_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[list[Any]]]:
-    """First parameters, and the gradients of every step (None where the description says "missing")."""
+def gradients_of(
+    *,
+    seed: int,
+    dtype: str,
+    shapes: Sequence[Sequence[int]],
+    steps: int,
+    size: float,
+    twins: bool = False,
+    missing: Sequence[tuple[int, int]] = (),
+    silent: Sequence[int] = (),
+    **_: object,
+) -> tuple[list[Tensor], list[list[Tensor | None]]]:
+    """First parameters, and the gradients of every step (None where it is `missing`)."""
     import torch
 
-    coin, dtype = torch.Generator().manual_seed(spec["seed"]), getattr(torch, spec["dtype"])
+    coin, kind = torch.Generator().manual_seed(seed), getattr(torch, dtype)
 
-    def draw(shape: tuple[int, ...]) -> Any:
+    def draw(shape: Sequence[int]) -> Tensor:
         return torch.randn(shape, generator=coin, dtype=torch.float64)
 
-    shapes = [tuple(shape) for shape in spec["shapes"]]
-    parameters = [draw(shape).to(dtype) for shape in shapes]
+    parameters = [draw(shape).to(kind) for shape in shapes]
     drift = [draw(shape) for shape in shapes]
-    steps = [
-        [((mean + draw(shape)) * spec["size"]).to(dtype) for mean, shape in zip(drift, shapes, strict=True)]
-        for _ in range(spec["steps"])
+    drawn = [
+        [((mean + draw(shape)) * size).to(kind) for mean, shape in zip(drift, shapes, strict=True)]
+        for _ in range(steps)
     ]
-    if spec.get("twins"):  # the second parameter and its gradients equal the first one's
-        for row in (parameters, *steps):
+    if twins:  # the second parameter and its gradients equal the first one's
+        for row in (parameters, *drawn):
             row[1] = row[0].clone()
-    for step, index in spec.get("missing", ()):
-        steps[step][index] = None
-    for index in spec.get("silent", ()):  # parameters whose gradient is always zero
-        steps = [[*row[:index], torch.zeros_like(row[index]), *row[index + 1 :]] for row in steps]
-    return parameters, steps
+    for index in silent:  # parameters whose gradient is always zero
+        for row in drawn:
+            row[index] = torch.zeros_like(row[index])
+    gradients: list[list[Tensor | None]] = [[*row] for row in drawn]
+    for step, index in missing:
+        gradients[step][index] = None
+    return parameters, gradients
 
 
-def rates(spec: Mapping[str, Any]) -> list[float]:
+def rates(*, lr: float, steps: int, falls: float = 1.0, from_zero: bool = False, **_: object) -> list[float]:
     """The learning rate of every step; it may be zero in the first one, as a warm-up begins."""
-    lr, falls, from_zero = spec["lr"], spec.get("falls", 1.0), spec.get("from_zero", False)
-    return [lr * falls**step * (step > 0 or not from_zero) for step in range(spec["steps"])]
+    return [lr * falls**step * (step > 0 or not from_zero) for step in range(steps)]
 
 
 def trajectory(answer: Answer, case: Case, comm: Comm | None = None) -> object:
-    """Parameters after every step, the tensors left in the states, and how many inputs were modified.
+    """Parameters after every step and the tensors left in the states, or CHANGED where an input was written to.
 
     `case.args = (description,)`: see `gradients_of`, with "lr", "betas", "eps" and "weight_decay".
     """
     (spec,) = case.args
-    parameters, steps = gradients_of(spec)
+    parameters, steps = gradients_of(**spec)
     states = [State() for _ in parameters]
-    rest, after, spoilt = (tuple(spec["betas"]), spec["eps"], spec["weight_decay"]), [], 0
+    rest, after = (tuple(spec["betas"]), spec["eps"], spec["weight_decay"]), []
     with own_optimizer():
-        for lr, gradients in zip(rates(spec), steps, strict=True):
+        for lr, gradients in zip(rates(**spec), steps, strict=True):
             for at, (state, gradient) in enumerate(zip(states, gradients, strict=True)):
-                before, given = parameters[at].clone(), None if gradient is None else gradient.clone()
+                given = copied((parameters[at], gradient))
                 found = answer(parameters[at], gradient, state, lr, *rest)
-                spoilt += not parameters[at].equal(before) or not (given is None or gradient.equal(given))
+                if not unchanged(given, (parameters[at], gradient)):
+                    return CHANGED
                 if not hasattr(found, "equal"):
-                    return {"parameters": [found], "state": [], "spoilt": spoilt}
+                    return {"parameters": [found], "state": []}
                 parameters[at] = found.detach()  # not a copy: a later call must leave it as it is
                 after.append(found.detach().clone())
-    return {"parameters": after, "state": _tensors(states), "spoilt": spoilt}
-
-
-def _tensors(value: object) -> list[object]:
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        return [tensor for each in value for tensor in _tensors(each)]
-    return [value] if hasattr(value, "element_size") else []
+    return {"parameters": after, "state": tensors_in(states)}
 
 
 def clipped(answer: Answer, case: Any, comm: Comm | None = None) -> object:
@@ -108,11 +120,20 @@ def clipped(answer: Answer, case: Any, comm: Comm | None = None) -> object:
     return {"norm": norm.item() if hasattr(norm, "numel") and norm.numel() == 1 else norm, "gradients": left}
 
 
-def setting(spec: Mapping[str, Any]) -> tuple[Any, Any, object, list[Any]]:
-    """Model, optimizer, schedule and micro-batches of a description; the same ones every time, in double precision.
+Updates = list[list[tuple[int, int]]]  # of each update, its micro-batches: length, targets that do not count
 
-    "updates" lists for each update its micro-batches, each a pair (length, number of targets that do not count).
-    """
+
+class Loop(TypedDict):
+    """The description of a training loop."""
+
+    seed: int
+    optimizer: str
+    updates: Updates
+    limit: float
+
+
+def setting(spec: Loop) -> tuple[nn.Module, Optimizer, LambdaLR, list[list[tuple[Tensor, Tensor]]]]:
+    """Model, optimizer, schedule and micro-batches of a description; the same ones every time, in double precision."""
     import torch
     from torch import nn
 
@@ -139,7 +160,7 @@ def setting(spec: Mapping[str, Any]) -> tuple[Any, Any, object, list[Any]]:
     return model, optimizer, schedule, updates
 
 
-def trained(answer: Answer, case: Case, comm: Comm | None = None) -> Any:
+def trained(answer: Answer, case: Case, comm: Comm | None = None) -> dict[str, object]:
     """What the answer returns, and the model's weights after it; `case.args = (description,)`."""
     (spec,) = case.args
     model, optimizer, schedule, updates = setting(spec)
@@ -149,25 +170,29 @@ def trained(answer: Answer, case: Case, comm: Comm | None = None) -> Any:
     return {"losses": losses, "weights": [parameter.detach() for parameter in model.parameters()]}
 
 
-def black_box(spec: Mapping[str, Any], lr: float, decay: float) -> object:
-    """A step function of an optimizer of unknown kind: "kind", "betas", "eps", "skips" (zero gradients), "late" (decays
-    after the update)."""
+def black_box(
+    lr: float, decay: float, *, kind: str, betas: tuple[float, float], eps: float, skips: bool, late: bool
+) -> object:
+    """A step function of an optimizer of unknown kind; it `skips` zero gradients, or decays `late`, after the
+    update."""
     import torch
 
-    one, two = spec["betas"]
-    state: dict[str, Any] = {"t": 0, "m": 0.0, "v": 0.0}
+    one, two = betas
+    steps, mean = 0, torch.zeros((), dtype=torch.float64)
+    square = mean
 
     def step(parameter: object, gradient: object) -> object:
+        nonlocal steps, mean, square
         p, g = torch.as_tensor(parameter, dtype=torch.float64), torch.as_tensor(gradient, dtype=torch.float64)
-        if spec["skips"] and not g.any():
+        if skips and not g.any():
             return p.clone()
-        g = g + decay * p if spec["kind"] == "l2" else g
-        state["t"] += 1
-        state["m"], state["v"] = one * state["m"] + (1 - one) * g, two * state["v"] + (1 - two) * g * g
-        below = (state["v"] / (1 - two ** state["t"])).sqrt() + spec["eps"]
-        after = p - lr * state["m"] / (1 - one ** state["t"]) / below
-        amount = {"decoupled": lr * decay, "unscaled": decay}.get(spec["kind"], 0.0)
-        return after - amount * (after if spec["late"] else p)
+        g = g + decay * p if kind == "l2" else g
+        steps += 1
+        mean, square = one * mean + (1 - one) * g, two * square + (1 - two) * g * g
+        below = (square / (1 - two**steps)).sqrt() + eps
+        after = p - lr * mean / (1 - one**steps) / below
+        amount = {"decoupled": lr * decay, "unscaled": decay}.get(kind, 0.0)
+        return after - amount * (after if late else p)
 
     return step
 
@@ -178,12 +203,15 @@ def told_apart(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     words = []
     for spec in specs:
         calls: list[int] = []
+        made = partial(black_box, **spec)
 
-        def build(lr: float, decay: float, spec: Any = spec, calls: list[int] = calls) -> object:
+        def build(
+            lr: float, decay: float, make: Callable[[float, float], object] = made, calls: list[int] = calls
+        ) -> object:
             calls.append(1)
             if len(calls) > 20:
                 raise RuntimeError("build was called more than 20 times for one answer.")
-            return black_box(spec, lr, decay)
+            return make(lr, decay)
 
         words.append(answer(build))
     return words

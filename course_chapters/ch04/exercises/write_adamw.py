@@ -1,5 +1,5 @@
 from course_chapters.ch04.exercises.probes import trajectory
-from course_grader.exercises import Card, DictOf, ListOf, Number, Tensor, Worth
+from course_grader.exercises import Card, DictOf, ListOf, Tensor, Worth
 
 DECAYS = {
     "decoupled": "**AdamW**: subtract `lr * decay * parameter` from the parameter, outside the adaptive ratio",
@@ -34,5 +34,5 @@ correction and update are those of this section. The weight decay is that of {{m
     vary=lambda draw: {"decay": "l2", "means": DECAYS["l2"], "steps": draw.choice((8, 12))},
     structural="decay",
     probe=trajectory,
-    returns=DictOf({"parameters": ListOf(Tensor()), "state": ListOf(Tensor()), "spoilt": Number()}),
+    returns=DictOf({"parameters": ListOf(Tensor()), "state": ListOf(Tensor())}),
 )

@@ -3,25 +3,23 @@ chunks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from course_grader.exercises.probes import CHANGED, watched
+from course_grader.exercises.values import copied, unchanged
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from course_grader.records import Answer, Case
     from course_lib.cluster import Comm
 
-CHANGED = "the argument was changed"
 RESCALED = "unscale changed the scale"
 KEPT = "the chunks were kept"
 
 
-def rounded(answer: Answer, case: Case, comm: Comm | None = None) -> object:
-    """What the answer returns for the case's tensor and further arguments, or CHANGED where it wrote to the tensor."""
-    x, *others = case.args
-    before = x.clone()
-    result = answer(x, *others)
-    return result if _same((x,), (before,)) else CHANGED
-
-
+@watched
 def scaled(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The scale before each step of a run and after the last, or what `unscale` returns.
 
@@ -42,21 +40,8 @@ def scaled(answer: Answer, case: Case, comm: Comm | None = None) -> object:
             other.update(not overflow)
             scales.append(scaler.scale)
         return scales
-    tensors, before = list(given), [gradient.clone() for gradient in given]
     result = scaler.unscale(given)
-    if scaler.scale != scale:
-        return RESCALED
-    return result if _same(tensors, before) else CHANGED
-
-
-def _same(tensors: Any, before: Any) -> bool:
-    """Whether the tensors are as they were, NaN included."""
-    import torch
-
-    return all(
-        one.dtype == two.dtype and torch.equal(one.nan_to_num(7.5), two.nan_to_num(7.5))
-        for one, two in zip(tensors, before, strict=True)
-    )
+    return result if scaler.scale == scale else RESCALED
 
 
 def agreed(answer: Answer, case: Case, comm: Comm | None = None) -> object:
@@ -67,18 +52,18 @@ def agreed(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     return {"weights": result[0], "stepped": result[1]}
 
 
+@watched
 def averaged(answer: Answer, case: Case, comm: Comm | None = None) -> object:
-    """The mean that comes back, the calls of the sum and the dtypes that it was given, and whether a gradient was
-    changed.
+    """The mean that comes back, the calls of the sum and the dtypes that it was given.
 
     `case.args = (gradients, ranks that the network loses)`: what the lost ranks send is not in the sum.
     """
     import torch
 
     gradients, lost = case.args
-    tensors, before, calls = list(gradients), [gradient.clone() for gradient in gradients], []
+    calls = []
 
-    def tree_sum(given: Any) -> object:
+    def tree_sum(given: Iterable[Tensor]) -> object:
         given = list(given)
         calls.append(sorted({str(tensor.dtype) for tensor in given}))
         level = [tensor.to(torch.float16) for tensor in given[: len(given) - lost]]
@@ -87,8 +72,7 @@ def averaged(answer: Answer, case: Case, comm: Comm | None = None) -> object:
             level = pairs + level[2 * len(pairs) :]
         return level[0]
 
-    mean = answer(gradients, tree_sum)
-    return {"mean": mean, "calls": calls, "changed": not _same(tensors, before)}
+    return {"mean": answer(gradients, tree_sum), "calls": calls}
 
 
 def every_noise(answer: Answer, case: Case, comm: Comm | None = None) -> object:
@@ -103,27 +87,26 @@ def every_noise(answer: Answer, case: Case, comm: Comm | None = None) -> object:
         before = wide.clone(), noises.clone()
         with torch.random.fork_rng(devices=[]):
             results.append(answer(wide, noises))
-        if not _same((wide, noises), before):
+        if not unchanged(before, (wide, noises)):
             return CHANGED
     fit = all(isinstance(each, torch.Tensor) and each.shape == wide.shape for each in results)
     return torch.cat(results) if fit else results[0]
 
 
+@watched
 def decayed(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The new weights, and the dtypes and numbers of what was to be rounded, in the order of the calls."""
     import torch
 
     weight, direction, rate, decay = case.args
-    before, calls = (weight.clone(), direction.clone()), []
-    versions = weight._version, direction._version  # a step that rounds back to the old weight writes the same numbers
+    calls, version = [], weight._version  # a step that rounds back to the old weight writes the same numbers
 
-    def stochastic_round(x: Any) -> object:
+    def stochastic_round(x: Tensor) -> Tensor:
         calls.append(x.clone())
         return x.to(torch.bfloat16)
 
     result = answer(weight, direction, rate, decay, stochastic_round)
-    written = versions != (weight._version, direction._version)
-    return {"weight": result, "rounded": calls, "changed": written or not _same((weight, direction), before)}
+    return {"weight": result, "rounded": calls} if weight._version == version else CHANGED
 
 
 def compensated(answer: Answer, case: Case, comm: Comm | None = None) -> object:
@@ -136,10 +119,11 @@ def compensated(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     weight, updates = case.args
     lost, pairs = torch.zeros_like(weight), []
     for update in updates:
-        before = weight.clone(), lost.clone(), update.clone()
+        given = weight, lost, update
+        before = copied(given)
         answer(-weight, -lost, -update)
-        result = answer(weight, lost, update)
-        if not _same((weight, lost, update), before):
+        result = answer(*given)
+        if not unchanged(before, given):
             return CHANGED
         if type(result) not in (tuple, list) or [isinstance(each, torch.Tensor) for each in result] != [True, True]:
             return result
@@ -148,6 +132,7 @@ def compensated(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     return pairs
 
 
+@watched
 def trained(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """Master weights, momentum and copy after a step, and the weights that each loss was computed with.
 
@@ -157,9 +142,9 @@ def trained(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     import torch
 
     master, momentum, microbatches, rate, accumulate = case.args
-    before, calls = (master.clone(), momentum.clone()), []
+    calls = []
 
-    def loss_of(weights: Any, microbatch: Any) -> object:
+    def loss_of(weights: Tensor, microbatch: tuple[Tensor, float]) -> Tensor:
         calls.append(weights.detach().clone())
         linear, square = microbatch
         wide = weights.float()
@@ -168,7 +153,7 @@ def trained(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     state = answer(master, momentum, microbatches, loss_of, rate, getattr(torch, accumulate))
     if type(state) in (tuple, list):
         state = [each.detach() if isinstance(each, torch.Tensor) else each for each in state]
-    return {"state": state, "calls": calls, "changed": not _same((master, momentum), before)}
+    return {"state": state, "calls": calls}
 
 
 LONG_STREAM = 100  # chunks from which on it is measured what an answer keeps of them
@@ -205,7 +190,8 @@ def streamed(answer: Answer, case: Case, comm: Comm | None = None) -> object:
 
 
 def _live_bytes() -> int:
-    """The bytes of all tensors of this process, each storage once; sparse tensors, which have no storage, left out."""
+    """The bytes of all tensors of this process, each storage once; those without memory of their own, such as sparse
+    ones, left out."""
     import gc
     from contextlib import suppress
 
@@ -214,22 +200,21 @@ def _live_bytes() -> int:
     nbytes = {}
     for each in gc.get_objects():
         if type(each) is torch.Tensor:
-            with suppress(NotImplementedError):
+            with suppress(RuntimeError):
                 nbytes[each.untyped_storage().data_ptr()] = each.untyped_storage().nbytes()
     return sum(nbytes.values())
 
 
+@watched
 def quantized(answer: Answer, case: Case, comm: Comm | None = None) -> object:
-    """The values and scales that come back, or CHANGED where the answer wrote to the tensor."""
+    """The values and scales that come back."""
     import torch
 
     x, block = case.args
-    before = x.clone()
 
-    def round_e4m3(y: Any) -> object:
+    def round_e4m3(y: Tensor) -> Tensor:
         rounded = y.clamp(-448, 448).to(torch.float8_e4m3fn).float()
         return torch.where(y.abs() < 464, rounded, torch.nan)  # 464 lies halfway from 448 to what would be next
 
     result = answer(x, block, round_e4m3)
-    result = tuple(result) if type(result) is list else result
-    return result if _same((x,), (before,)) else CHANGED
+    return tuple(result) if type(result) is list else result

@@ -45,6 +45,11 @@ def measured_seconds() -> float:
     return collectives.BUS_FACTORS["all_reduce"](GPUS) * GRADIENTS / measured_rate()
 
 
+def node_seconds() -> float:
+    """Seconds of a hierarchical all-reduce of all gradients on the plan's cluster."""
+    return collectives.hierarchical_cost(GRADIENTS, GPUS // PER_NODE, PER_NODE, INSIDE, ACROSS).seconds
+
+
 def _ring(latency: float, bandwidth: float) -> str:
     return duration_text(collectives.ring_cost(GRADIENTS, GPUS, latency, bandwidth).seconds)
 

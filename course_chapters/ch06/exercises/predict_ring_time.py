@@ -1,6 +1,3 @@
-from collections.abc import Mapping
-from typing import Any
-
 from course_grader.exercises import PREDICTION, Card, Params, Random, Worth
 from course_lib.estimate.units import GB, US
 
@@ -14,7 +11,7 @@ def _vary_time(draw: Random) -> Params:
     }
 
 
-def _microseconds(params: Mapping[str, Any]) -> Params:
+def _microseconds(params: Params) -> Params:
     return {**params, "latency_us": round(params["latency"] / US)}
 
 

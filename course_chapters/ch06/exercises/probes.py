@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from course_grader.exercises.layouts import MEASURED, WEIGHED, laid_out
 from course_grader.exercises.point_to_point import PointToPoint
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from course_grader.records import Answer, Case
     from course_lib.cluster import Comm
 
 
-def from_messages(answer: Answer, case: Case, comm: Comm | None = None) -> object:
+def from_messages(answer: Answer, case: Case, comm: Comm) -> object:
     """The answer's result when called with a communicator of single messages and the case's arguments.
 
     If the last argument is a string, it names the memory layout of the others, asks for the peak of live bytes with the
@@ -34,7 +36,7 @@ def from_messages(answer: Answer, case: Case, comm: Comm | None = None) -> objec
     return result, books.peak_bytes
 
 
-def _weighed(answer: Answer, comm: Comm, table: Any, times: int, places: object) -> object:
+def _weighed(answer: Answer, comm: Comm, table: Tensor, times: int, places: object) -> object:
     """Some elements of the result for a row that is repeated `times`: a large sum, of which only a few numbers are
     returned."""
     return answer(PointToPoint(comm), table.repeat(times))[places]

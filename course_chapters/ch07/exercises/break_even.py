@@ -1,32 +1,18 @@
-from course_grader.exercises import Anything, Card, Params, Random, Rows, Worth
+from course_grader.exercises import Anything, Card, Rows, Worth, pick
 from course_lib.estimate.units import GB, TFLOP
 
-BEHIND = {
-    "backward": (4, "the **backward pass**, which computes 4 FLOPs per parameter and token"),
-    "step": (
-        6,
-        "the **whole step**, which computes 6 FLOPs per parameter and token; this run applies gradients one step "
-        "late, so the next forward pass hides communication too",
-    ),
+BACKWARD = {
+    "behind": "backward",
+    "words": "the **backward pass**, which computes 4 FLOPs per parameter and token",
+    "flops_each": 4,
 }
-
-
-def _behind(name: str, bandwidth: float, ranks: int, batch: float) -> dict[str, object]:
-    flops_each, words = BEHIND[name]
-    return {
-        "behind": name,
-        "words": words,
-        "flops_each": flops_each,
-        "rate": 400 * TFLOP,
-        "bandwidth": bandwidth,
-        "ranks": ranks,
-        "batch": batch,
-    }
-
-
-def _vary_behind(draw: Random) -> Params:
-    return _behind("step", draw.choice((25, 50, 100)) * GB, draw.choice((32, 128, 256)), draw.choice((1e6, 2e6, 4e6)))
-
+STEP = {
+    "behind": "step",
+    "words": "the **whole step**, which computes 6 FLOPs per parameter and token; this run applies gradients one step "
+    "late, so the next forward pass hides communication too",
+    "flops_each": 6,
+}
+SIZES = pick(bandwidth=(25 * GB, 50 * GB, 100 * GB), ranks=(32, 128, 256), batch=(1e6, 2e6, 4e6))
 
 CARD = Card(
     title="How many GPUs until communication shows?",
@@ -52,8 +38,8 @@ longer than {{words}}. Leave latency out.
         "round down to a whole number.",
     ),
     answers=("break_even_tokens", "most_gpus"),
-    params=_behind("backward", 50 * GB, 64, 2e6),
-    vary=_vary_behind,
+    params={**BACKWARD, "rate": 400 * TFLOP, "bandwidth": 50 * GB, "ranks": 64, "batch": 2e6},
+    vary=lambda draw: {**STEP, **SIZES(draw)},
     structural="behind",
     returns=Rows(Anything("a number"), Anything("a number")),
 )

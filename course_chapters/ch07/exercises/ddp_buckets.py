@@ -1,6 +1,6 @@
 from course_chapters.ch07.exercises.probes import hooked
-from course_chapters.ch07.exercises.shared import READY
-from course_grader.exercises import Anything, Card, DictOf, ListOf, Maybe, PerRank, Tensor, Worth
+from course_chapters.ch07.exercises.shared import READY, STEPS
+from course_grader.exercises import Anything, Card, DictOf, PerRank, Worth
 
 CARD = Card(
     title="Buckets, last layer first",
@@ -36,7 +36,5 @@ pays it once for many parameters.
     vary=lambda draw: {"width": draw.randrange(9, 16)},
     needs=("06",),
     probe=hooked,
-    returns=PerRank(
-        DictOf({"gradients": ListOf(ListOf(Maybe(Tensor()))), "returned": Anything(), "handles": Anything()})
-    ),
+    returns=PerRank(DictOf({"gradients": STEPS, "returned": Anything(), "handles": Anything()})),
 )

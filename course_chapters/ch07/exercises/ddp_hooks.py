@@ -1,6 +1,6 @@
 from course_chapters.ch07.exercises.probes import hooked
-from course_chapters.ch07.exercises.shared import READY
-from course_grader.exercises import Anything, Card, DictOf, ListOf, Maybe, PerRank, Tensor, Worth
+from course_chapters.ch07.exercises.shared import READY, STEPS
+from course_grader.exercises import Anything, Card, DictOf, PerRank, Worth
 
 CARD = Card(
     title="Average while the backward pass runs",
@@ -36,7 +36,5 @@ A step calls `loss.backward()`, in which your hooks start an all-reduce as each 
     params={"width": 12},
     vary=lambda draw: {"width": draw.randrange(9, 16)},
     probe=hooked,
-    returns=PerRank(
-        DictOf({"gradients": ListOf(ListOf(Maybe(Tensor()))), "returned": Anything(), "handles": Anything()})
-    ),
+    returns=PerRank(DictOf({"gradients": STEPS, "returned": Anything(), "handles": Anything()})),
 )

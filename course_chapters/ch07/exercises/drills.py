@@ -4,7 +4,7 @@ from course_grader.exercises import asking, pick
 from course_lib.estimate.units import GB, TFLOP
 
 RANKS = (4, 8, 16, 32, 64, 128, 256)
-RATE = 400 * TFLOP
+RATES, LINKS = (400 * TFLOP, 300 * TFLOP, 500 * TFLOP), (100 * GB, 25 * GB, 50 * GB, 450 * GB)
 _drill = asking("07")
 
 DRILLS = (
@@ -41,18 +41,11 @@ DRILLS = (
         "{{params:count}} parameters, {{bits}}-bit gradients, a ring of {{ranks}} ranks: how much does each rank "
         "send per step?"
     ),
-    _drill(
-        "break-even", "tokens", rate=(RATE, 300 * TFLOP, 500 * TFLOP), bandwidth=(100 * GB, 25 * GB, 50 * GB, 450 * GB)
-    )(
+    _drill("break-even", "tokens", rate=RATES, bandwidth=LINKS)(
         "A GPU that does {{rate:tflops}}, a ring over many GPUs at {{bandwidth:gbps}} one way, 16-bit gradients. At "
         "how many tokens per GPU does the all-reduce take as long as the whole step?"
     ),
-    _drill(
-        "break-even-backward",
-        "tokens",
-        rate=(RATE, 300 * TFLOP, 500 * TFLOP),
-        bandwidth=(100 * GB, 25 * GB, 50 * GB, 450 * GB),
-    )(
+    _drill("break-even-backward", "tokens", rate=RATES, bandwidth=LINKS)(
         "A GPU that does {{rate:tflops}}, a ring over many GPUs at {{bandwidth:gbps}} one way, 16-bit gradients. "
         "At how many tokens per GPU does the all-reduce take as long as the backward pass?"
     ),

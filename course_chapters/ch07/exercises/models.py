@@ -5,7 +5,8 @@ before each layer's gradients, as computing them would. So the clock shows what 
 pass.
 """
 
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
 from typing import Any
@@ -14,20 +15,28 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.cluster import Comm, Work
+from course_lib.model.modules import gradient
 
 
 class _Spend(torch.autograd.Function):
     """The identity; virtual seconds pass when its gradient is computed."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, comm: Comm, seconds: float) -> Tensor:
+    def forward(ctx, x: Tensor, comm: Comm, seconds: float) -> Tensor:
         ctx.comm, ctx.seconds = comm, seconds
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None, None]:
         ctx.comm.compute(ctx.seconds, kind="backward")
         return grad, None, None
+
+
+class _Linear(nn.Linear):
+    """A layer whose weights `Net` draws."""
+
+    def reset_parameters(self) -> None:
+        """Nothing: torch's own draw would be overwritten."""
 
 
 class Net(nn.Module):
@@ -36,15 +45,13 @@ class Net(nn.Module):
 
     _comm: Comm
 
-    def __init__(self, comm: Comm, spec: Mapping[str, Any]) -> None:
+    def __init__(self, comm: Comm | None, spec: Mapping[str, Any]) -> None:
         super().__init__()
         coin = torch.Generator().manual_seed(spec["seed"])
         width, self._branches, self._seconds = (spec["width"], spec.get("branches", False), spec.get("seconds", 0.0))
         kinds = {"float32": torch.float32, "float64": torch.float64}
         dtypes = [kinds[name] for name in spec.get("dtypes", ())] or [torch.float32] * spec["layers"]
-        self.layers = nn.ModuleList(
-            nn.Linear(width, width, bias=spec.get("biases", True), dtype=each) for each in dtypes
-        )
+        self.layers = nn.ModuleList(_Linear(width, width, bias=spec.get("biases", True), dtype=each) for each in dtypes)
         with torch.no_grad():
             for parameter in self.parameters():
                 parameter.copy_(torch.randn(parameter.shape, generator=coin) * width**-0.5)
@@ -73,51 +80,41 @@ class Net(nn.Module):
 
 
 class _Tell(torch.autograd.Function):
-    """The identity; counts its graph as alive until its backward pass or its deletion."""
+    """The identity; its graph holds a token until it is deleted, and its backward pass calls `over`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, seen: Any) -> Tensor:
-        ctx.seen = seen
+    def forward(ctx, x: Tensor, token: object, over: Callable[[], object]) -> Tensor:
+        ctx.token, ctx.over = token, over
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        ctx.seen.over()
-        return grad, None
-
-
-class _Alive:
-    """One live graph, which counts itself in and out."""
-
-    def __init__(self, counts: dict[str, int]) -> None:
-        self.counts, self.ends = counts, 0
-        counts["alive"] += 1
-        counts["most alive"] = max(counts["most alive"], counts["alive"])
-
-    def over(self) -> None:
-        """The graph is no longer needed."""
-        if not self.ends:
-            self.counts["alive"] -= 1
-        self.ends += 1
-
-    def __del__(self) -> None:
-        self.over()
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None, None]:
+        ctx.over()
+        return grad, None, None
 
 
 class Counted:
     """Counts of a model's forward passes: how many, the most rows in one, the most graphs alive at once."""
 
     def __init__(self) -> None:
-        self.counts = {"forwards": 0, "rows": 0, "alive": 0, "most alive": 0}
+        self.counts, self._alive = {"forwards": 0, "rows": 0, "most alive": 0}, 0
 
     def note(self, x: Tensor, out: Tensor) -> Tensor:
-        """Count a forward pass of `x`; returns the output, whose graph is counted while it lives."""
+        """Count a forward pass of `x`; returns the output, whose graph is alive until its backward pass or deletion."""
         self.counts["forwards"] += 1
         self.counts["rows"] = max(self.counts["rows"], len(x))
-        return _Tell.apply(out, _Alive(self.counts)) if out.requires_grad else out
+        if not out.requires_grad:
+            return out
+        self._alive += 1
+        self.counts["most alive"] = max(self.counts["most alive"], self._alive)
+        token = set[object]()
+        return _Tell.apply(out, token, weakref.finalize(token, self._over))  # which is called once
+
+    def _over(self) -> None:
+        self._alive -= 1
 
     def told(self) -> dict[str, int]:
-        return {name: self.counts[name] for name in ("forwards", "rows", "most alive")}
+        return dict(self.counts)
 
 
 class Words(nn.Module):
@@ -160,8 +157,9 @@ class Replica(nn.Module):
                 return
             if not works:
                 torch.autograd.Variable._execution_engine.queue_callback(finish)
-            parameter.grad /= comm.size
-            if work := comm.all_reduce(parameter.grad, async_op=True):
+            grad = gradient(parameter)
+            grad /= comm.size
+            if work := comm.all_reduce(grad, async_op=True):
                 works.append(work)
 
         def finish() -> None:

@@ -1,7 +1,6 @@
 """The numbers in chapter 07's prose, each computed from facts and from the overlap model."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from course_chapters.running_example import BATCH, GPUS, MFU, NETWORK, PARAMS, RING, SEQ, TOKENS, lab, opening
 from course_lib.cluster import collectives, overlap
@@ -39,9 +38,15 @@ def plan_step() -> overlap.Step:
     return step_on(GPUS, bandwidth=RING, latency=0.0)
 
 
-def most_gpus(least: float = LEAST, batch: float = BATCH, **how: Any) -> int:
-    """The most GPUs on which a step of this batch still has this efficiency; `how` as for `step_on`."""
-    return overlap.most_ranks(least, lambda ranks: step_on(ranks, batch, **how))
+def most_gpus(
+    least: float = LEAST,
+    batch: float = BATCH,
+    bandwidth: float = NETWORK[1],
+    grad_bytes: float = 2.0,
+    hide: bool = True,
+) -> int:
+    """The most GPUs on which a step of this batch still has this efficiency; the rest as for `step_on`."""
+    return overlap.most_ranks(least, lambda ranks: step_on(ranks, batch, bandwidth, grad_bytes=grad_bytes, hide=hide))
 
 
 def run_seconds(ranks: float, efficiency: float = 1.0) -> float:

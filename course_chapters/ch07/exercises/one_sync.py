@@ -1,6 +1,6 @@
 from course_chapters.ch07.exercises.probes import one_sync
-from course_chapters.ch07.exercises.shared import READY
-from course_grader.exercises import Anything, Card, DictOf, ListOf, Maybe, PerRank, Tensor, Worth
+from course_chapters.ch07.exercises.shared import READY, STEPS
+from course_grader.exercises import Anything, Card, DictOf, PerRank, Worth
 from course_grader.exercises.snippets import folded
 
 TOO_LATE = """```python
@@ -46,5 +46,5 @@ targets)` is a mean over the micro-batch. Gradients are None when it is called."
     params={"width": 7},
     vary=lambda draw: {"width": draw.randrange(6, 12)},
     probe=one_sync,
-    returns=PerRank(DictOf({"gradients": ListOf(ListOf(Maybe(Tensor()))), "counts": Anything()})),
+    returns=PerRank(DictOf({"gradients": STEPS, "counts": Anything()})),
 )

@@ -1,20 +1,5 @@
-from course_grader.exercises import PREDICTION, Card, Params, Random, Worth
+from course_grader.exercises import PREDICTION, Card, Worth, pick
 from course_lib.estimate.units import GB, TFLOP
-
-
-def _exposed(params: float, tokens: int, gpus: int, bandwidth: float, rate: float) -> dict[str, object]:
-    return {"params": params, "tokens": tokens, "gpus": gpus, "bandwidth": bandwidth, "rate": rate}
-
-
-def _vary_exposed(draw: Random) -> Params:
-    return _exposed(
-        draw.choice((8e9, 13e9, 34e9, 70e9)),
-        draw.choice((1024, 2048)),
-        draw.choice((32, 64, 128)),
-        draw.choice((25, 50)) * GB,
-        400 * TFLOP,
-    )
-
 
 CARD = Card(
     title="Prediction: how much is exposed?",
@@ -38,6 +23,6 @@ You get the points for a valid interval, whether or not it contains the answer."
         "side is safe.",
     ),
     answers=("exposed_interval",),
-    params=_exposed(8e9, 2048, 64, 50 * GB, 400 * TFLOP),
-    vary=_vary_exposed,
+    params={"params": 8e9, "tokens": 2048, "gpus": 64, "bandwidth": 50 * GB, "rate": 400 * TFLOP},
+    vary=pick(params=(8e9, 13e9, 34e9, 70e9), tokens=(1024, 2048), gpus=(32, 64, 128), bandwidth=(25 * GB, 50 * GB)),
 )

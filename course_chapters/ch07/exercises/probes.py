@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from course_grader.records import Answer, Case
     from course_lib.cluster import Comm
 
 __all__ = ["deal", "hooked", "left_behind", "one_sync", "token_step", "training"]
 
 
-def left_behind(model: Any) -> list[object]:
+def left_behind(model: nn.Module) -> list[Tensor | None]:
     """Every parameter's gradient, None where there is none."""
     return [None if each.grad is None else each.grad.detach().clone() for each in model.parameters()]
 
 
-def hooked(answer: Answer, case: Case, comm: Comm | None = None) -> object:
+def hooked(answer: Answer, case: Case, comm: Comm) -> object:
     """Gradients of several steps through hooks; `case.args = (description, other arguments, this rank's examples)`.
 
     Each step ends with gradient descent, so leftovers of one step show in the next.
@@ -33,7 +36,7 @@ def hooked(answer: Answer, case: Case, comm: Comm | None = None) -> object:
             (each._post_accumulate_grad_hooks or {}).clear()
 
 
-def _steps(finish: object, model: Any, batches: Any, spec: Any) -> object:
+def _steps(finish: object, model: nn.Module, batches: Sequence[Tensor], spec: Mapping[str, object]) -> object:
     """What is seen of the model after each step."""
     import torch
 
@@ -48,7 +51,7 @@ def _steps(finish: object, model: Any, batches: Any, spec: Any) -> object:
         with torch.no_grad():
             for each in model.parameters():
                 if each.grad is not None:
-                    each -= 0.1 * each.grad
+                    each.sub_(0.1 * each.grad)
         model.zero_grad(set_to_none=not spec.get("zeroed", False))
     return {"gradients": seen, "returned": "", "handles": handles_held() if spec.get("counted") else 0}
 
@@ -75,29 +78,23 @@ def token_step(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     return {"loss": loss, "gradients": left_behind(model), "counts": model.counted.told()}
 
 
-def mean_square(output: object, target: Any) -> object:
-    return (output - target).square().mean()
-
-
-def mean_distance(output: object, target: Any) -> object:
-    return (output - target).abs().mean()
-
-
-def one_sync(answer: Answer, case: Case, comm: Comm | None = None) -> object:
+def one_sync(answer: Answer, case: Case, comm: Comm) -> object:
     """Gradients of several steps of one replica, each with some micro-batches; `case.args = (description, steps)`."""
+    from torch.nn import functional
+
     from course_chapters.ch07.exercises.models import Net, Replica
 
     spec, steps = case.args
     replica = Replica(comm, Net(comm, spec))
     seen = []
     for batches in steps:
-        answer(replica, batches, globals()[spec["loss"]])
+        answer(replica, batches, getattr(functional, spec["loss"]))
         seen.append(left_behind(replica))
         replica.zero_grad()
     return {"gradients": seen, "counts": replica.counted.told()}
 
 
-def training(answer: Answer, case: Case, comm: Comm | None = None) -> object:
+def training(answer: Answer, case: Case, comm: Comm) -> object:
     """What `train` returned and the weights it left; `case.args = (description, rate, batches of this rank)`."""
     from course_chapters.ch07.exercises.models import Net
 

@@ -1,9 +1,6 @@
 """What several of chapter 07's cards use."""
 
-READY = (
-    "course_lib.parallel.data:average_gradients",
-    "course_lib.parallel.data:buckets_of",
-    "course_lib.parallel.data:accumulate",
-    "course_lib.parallel.data:loss_scale",
-    "course_lib.parallel.data:join",
-)
+from course_grader.exercises import ListOf, Maybe, Tensor
+
+STEPS = ListOf(ListOf(Maybe(Tensor())))  # the gradients of each step
+READY = ("course_lib.parallel.data:average_gradients, buckets_of, accumulate, loss_scale, join",)

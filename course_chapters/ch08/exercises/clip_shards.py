@@ -35,7 +35,7 @@ runs took the norm of a rank's own parts (*pytorch/torchtitan, issue 766, Januar
     answers=("clip_parts",),
     may_change=("arguments",),
     allowed="every operation of the two communicators; torch.",
-    hides=("course_lib.parallel.sharding:gradient_norm", "course_lib.parallel.sharding:clip_gradients"),
+    hides=("course_lib.parallel.sharding:gradient_norm, clip_gradients",),
     params={"norm": "2", "means": NORMS["2"], "numbers": 20},
     vary=lambda draw: {"norm": "max", "means": NORMS["max"], "numbers": draw.randrange(15, 30)},
     structural="norm",

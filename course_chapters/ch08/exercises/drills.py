@@ -4,7 +4,6 @@ from course_grader.exercises import Params, Random, asking, pick
 from course_lib.estimate.units import GB, TFLOP
 
 RANKS, SIZES = (8, 16, 32, 64, 128, 256), (1e9, 3e9, 7e9, 13e9, 30e9, 70e9)
-RATE = 400 * TFLOP
 _drill = asking("08")
 
 
@@ -13,10 +12,7 @@ def _groups(draw: Random) -> Params:
     return {"params": draw.choice(SIZES[2:]), "group": group, "ranks": group * draw.choice((2, 4, 16, 64))}
 
 
-_memories = pick(params=(13e9, 30e9, 70e9, 180e9, 405e9), memory=(24 * GB, 80 * GB, 141 * GB))
-_layered = pick(params=(7e9, 70e9, 405e9), layers=(32, 80, 126))
-_rows = pick(elements=(1000003, 50257, 4097, 123457), ranks=(6, 8, 24, 64))
-_links = pick(rate=(300 * TFLOP, RATE, 500 * TFLOP), bandwidth=(25 * GB, 50 * GB, 100 * GB, 450 * GB))
+RATES, LINKS = (400 * TFLOP, 300 * TFLOP, 500 * TFLOP), (50 * GB, 25 * GB, 100 * GB, 450 * GB)
 
 DRILLS = (
     _drill("zero-3-gigabytes", "GB", {"params": 70e9, "ranks": 64}, pick(params=SIZES, ranks=RANKS))(
@@ -47,19 +43,19 @@ DRILLS = (
         "HSDP trains {{params:count}} parameters on {{ranks}} GPUs in groups of {{group}}, with 16-bit gradients. "
         "How much does a GPU send across groups in a step?"
     ),
-    _drill("hsdp-least-group", "GPUs", {"params": 405e9, "memory": 80 * GB}, _memories)(
+    _drill("hsdp-least-group", "GPUs", params=(405e9, 13e9, 30e9, 70e9, 180e9), memory=(80 * GB, 24 * GB, 141 * GB))(
         "{{params:count}} parameters have 16 bytes of state each, and a GPU has {{memory:gb}}. What is the "
         "smallest power of two of GPUs in an HSDP group?"
     ),
-    _drill("gathered-unit", "GB", {"params": 405e9, "layers": 126}, _layered)(
+    _drill("gathered-unit", "GB", params=(405e9, 7e9, 70e9), layers=(126, 32, 80))(
         "{{params:count}} parameters in {{layers}} equal layers, in 16 bits. Two layers are gathered at a time. "
         "How much memory is that?"
     ),
-    _drill("pad-elements", "numbers", {"elements": 1000003, "ranks": 64}, _rows)(
+    _drill("pad-elements", "numbers", elements=(1000003, 50257, 4097, 123457), ranks=(64, 6, 8, 24))(
         "A row of {{elements:int}} numbers is cut into equal parts for {{ranks}} ranks. How many numbers of "
         "padding does it need?"
     ),
-    _drill("fsdp-crossover", "tokens", {"rate": RATE, "bandwidth": 50 * GB}, _links)(
+    _drill("fsdp-crossover", "tokens", rate=RATES, bandwidth=LINKS)(
         "A GPU computes at {{rate:tflops}} and sends at {{bandwidth:gbps}}. With FSDP in 16 bits on many GPUs, at "
         "how many tokens per GPU do both take the same time?"
     ),

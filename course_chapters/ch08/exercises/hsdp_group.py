@@ -1,19 +1,12 @@
-from course_chapters.ch08.exercises.shared import card_memory
 from course_grader.exercises import Card, Worth, rows
+from course_grader.exercises.snippets import memory_of
 from course_lib.estimate import facts
 from course_lib.estimate.units import BILLION, GB, US
 
 H100 = facts.device("H100 SXM")
-GATHERED = {
-    False: {
-        "kept": False,
-        "gathers": 2,
-        "words": "gathered **twice**, for the forward and again for the backward pass",
-    },
-    True: {"kept": True, "gathers": 1, "words": "gathered **once** and kept from the forward to the backward pass"},
-}
+TWICE = "gathered **twice**, for the forward and again for the backward pass"
+ONCE = "gathered **once** and kept from the forward to the backward pass"
 PER_NODE = 8
-
 
 CARD = Card(
     title="How large a group?",
@@ -57,15 +50,17 @@ it fit?""",
     params={
         "params": 405 * BILLION,
         "ranks": 24_576,
-        "memory": card_memory(),
+        "memory": memory_of("H100 SXM"),
         "per_node": PER_NODE,
         "fast": float(H100.link_one_way),
         "slow": float(H100.network_one_way),
         "latency": 10 * US,
-        **GATHERED[False],
+        "kept": False,
+        "gathers": 2,
+        "words": TWICE,
     },
     vary=lambda draw: {
-        **GATHERED[True],
+        **{"kept": True, "gathers": 1, "words": ONCE},
         "params": draw.choice((70, 180, 405)) * BILLION,
         "ranks": draw.choice((3072, 4096, 6144)),
         "slow": draw.choice((25, 50)) * GB,

@@ -1,5 +1,5 @@
-from course_chapters.ch08.exercises.shared import card_memory
 from course_grader.exercises import Card, Worth, rows
+from course_grader.exercises.snippets import memory_of
 from course_lib.estimate.units import GB
 
 CARD = Card(
@@ -28,10 +28,10 @@ bytes per parameter.""",
     ),
     answers=("largest_model", "ranks_for"),
     hides=("course_lib.parallel.sharding:gathered_peak", "course_lib.estimate.memory:zero_bytes, zero_bytes_per_param"),
-    params={"ranks": 64, "memory": card_memory(), "layers": 80, "activations": 20 * GB, "per_param": 16},
+    params={"ranks": 64, "memory": memory_of("H100 SXM"), "layers": 80, "activations": 20 * GB, "per_param": 16},
     vary=lambda draw: {
         "ranks": draw.choice((32, 128, 256)),
-        "memory": card_memory(draw.choice(("A100 SXM 80GB", "H200 SXM"))),
+        "memory": memory_of(draw.choice(("A100 SXM 80GB", "H200 SXM"))),
         "layers": draw.choice((32, 48, 96)),
         "activations": draw.choice((10, 15, 30)) * GB,
     },

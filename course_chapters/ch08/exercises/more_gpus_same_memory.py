@@ -1,4 +1,5 @@
 from course_grader.exercises import Card, Word, Worth, call, pick
+from course_grader.exercises.audits import causes_text
 
 CAUSES = {
     "replicated optimizer": "every rank keeps the whole optimizer state",
@@ -9,8 +10,6 @@ CAUSES = {
     "activations": "the state does fall, but most of the memory is activations, which this does not shard",
     "allocator": "allocated memory falls, but the memory that the allocator has reserved does not",
 }
-CAUSES_TEXT = "\n".join(f'- `"{name}"`: {meaning};' for name, meaning in CAUSES.items())
-
 
 CARD = Card(
     title="More GPUs, same memory",
@@ -34,7 +33,7 @@ Weights and gradients have 16 bits; the numbers are measured, to a few percent. 
 not fall as it should? Name the largest block of memory that **should have fallen or been freed but was not**. If there
 is none, name the other cause:
 
-{CAUSES_TEXT}
+{causes_text(CAUSES)}
 - `"as it should"`: memory falls about as the number of ranks rises.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",

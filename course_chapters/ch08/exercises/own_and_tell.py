@@ -1,11 +1,7 @@
 from course_chapters.ch08.exercises.probes import owned
 from course_grader.exercises import Card, DictOf, ListOf, Maybe, Number, PerRank, Tensor, Worth
 
-FLAT = (
-    "course_lib.parallel.sharding:owners_of",
-    "course_lib.parallel.sharding.flat_parameter:rows_of",
-    "course_lib.parallel.data:buckets_of",
-)
+SHARDING = "course_lib.parallel.sharding"
 
 CARD = Card(
     title="ZeRO stage 1: update what you own, send the result",
@@ -33,7 +29,7 @@ the right weights but saves no memory.
     ),
     answers=("shard_optimizer",),
     allowed="every operation of `comm`; torch. The library's own are switched off.",
-    hides=FLAT,
+    hides=(f"{SHARDING}:owners_of", f"{SHARDING}.flat_parameter:rows_of", "course_lib.parallel.data:buckets_of"),
     params={"layers": 3, "width": 12},
     vary=lambda draw: {"layers": draw.choice((2, 3, 4)), "width": draw.randrange(10, 17)},
     probe=owned,

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
+    from course_lib.model.optimizer import Optimizer
 
 __all__ = ["by_hand", "clipped", "moved", "owned", "trained"]
 
@@ -10,13 +18,13 @@ MEASURED = "measured"  # a key of a case's description: count live bytes as well
 WEIGHED = "weighed"  # another, with positions: return only these numbers, and create large data here from small tables
 
 
-def owned(answer: Any, case: Any, comm: Any = None) -> Any:
+def owned(answer: Answer, case: Case, comm: Comm) -> object:
     """The weights after some steps of a sharded optimizer, and its bytes of state;
     `case.args = (description, gradients by step)`."""
     from course_chapters.ch08.exercises.work import Weights, glimpses, repeated
 
     spec, steps = case.args
-    weights = Weights(spec)
+    weights = Weights(**spec)
     optimizer = answer(comm, weights.given(), weights.make)
     if not callable(getattr(optimizer, "step", None)):
         return {"weights": None, "kept": 0}
@@ -34,7 +42,7 @@ def owned(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"weights": [tensor.detach().clone() for tensor in weights.tensors], "kept": weights.state_bytes()}
 
 
-def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
+def by_hand(answer: Answer, case: Case, comm: Comm) -> object:
     """This rank's parts of the gradients, and its record of the run;
     `case.args = (description, this rank's shards, x, target)`."""
     from course_chapters.ch08.exercises.work import Stack, glimpses, repeated
@@ -43,9 +51,9 @@ def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
     spec, shards, x, target = case.args
     if WEIGHED in spec:  # `shards` is a table from which each unit's part is created
         shards = repeated(shards, spec["counts"][0] // comm.size, len(spec["counts"]))
-    stack = Stack(comm, spec, shards, target, watch=WEIGHED not in spec)
+    stack = Stack(comm, spec["widths"], spec["wish"], shards, target, watch=WEIGHED not in spec)
 
-    def call() -> Any:
+    def call() -> list[Tensor]:
         functions = stack.forward, stack.backward, stack.loss
         parts = answer(comm, shards, spec["counts"], *functions, x, *spec["wish"])
         return list(parts) if isinstance(parts, tuple) else parts
@@ -59,7 +67,7 @@ def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
         return {"parts": call(), **stack.told()}
 
 
-def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
+def clipped(answer: Answer, case: Case, comm: Comm) -> object:
     """The norm, and the parts afterwards; `case.args = (ranks that share a model, counts, limit, this rank's
     parts)`."""
     from course_lib.parallel.sharding import two_levels
@@ -71,7 +79,7 @@ def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"norm": norm.item() if one else norm, "parts": parts}
 
 
-def moved(answer: Any, case: Any, comm: Any = None) -> Any:
+def moved(answer: Answer, case: Case, comm: Comm) -> object:
     """This rank's new part, and its peak of live bytes; `case.args = (elements, old, new, this rank's part)`."""
     from course_chapters.ch08.exercises.work import Unwritten, repeated
     from course_lib.model.accounting import Accounting
@@ -89,7 +97,7 @@ def moved(answer: Any, case: Any, comm: Any = None) -> Any:
         return {"part": got, "peak": books.peak_bytes - before}
 
 
-def trained(answer: Any, case: Any, comm: Any = None) -> Any:
+def trained(answer: Answer, case: Case, comm: Comm) -> object:
     """The weights and losses of a training run; `case.args = (description, this rank's batches)`."""
     from course_chapters.ch08.exercises.work import RULES, glimpses, tied_model
     from course_lib.parallel.sharding import FullySharded, full_state
@@ -97,11 +105,11 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
     spec, batches = case.args
     optimizers = []
 
-    def make(tensors: Any) -> Any:
+    def make(tensors: Sequence[nn.Parameter]) -> Optimizer:
         optimizers.append(RULES[spec["optimizer"]](tensors, lr=spec["rate"]))
         return optimizers[-1]
 
-    got = answer(comm, lambda: tied_model(spec), make, batches, spec["most"])
+    got = answer(comm, lambda: tied_model(**spec), make, batches, spec["most"])
     if not (isinstance(got, tuple | list) and len(got) == 2 and isinstance(got[1], FullySharded)):
         return {"losses": [], "weights": None, "state": 0}
     losses, model = got

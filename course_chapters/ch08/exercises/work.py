@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
+from torch._ops import OpOverload
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -24,7 +25,9 @@ class Unwritten(TorchDispatchMode):
     """New memory of this thread holds sevens until it is written, so that what an answer never writes is not zero by
     chance."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+    ) -> object:
         made = func(*args, **(kwargs or {}))
         return made.fill_(7) if func._schema.name in ("aten::empty", "aten::new_empty", "aten::empty_like") else made
 
@@ -32,20 +35,29 @@ class Unwritten(TorchDispatchMode):
 class Weights:
     """Parameters, equal on all ranks, some of them frozen or tied, and optimizers over any of them."""
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
-        coin = torch.Generator().manual_seed(spec["seed"])
-        self._spec = spec
+    def __init__(
+        self,
+        *,
+        seed: int,
+        shapes: Sequence[Sequence[int]],
+        optimizer: str,
+        frozen: Sequence[int] = (),
+        tied: Sequence[int] = (),
+        **_: object,
+    ) -> None:
+        coin = torch.Generator().manual_seed(seed)
+        self._rule, self._tied = RULES[optimizer], tied
         self._made: list[weakref.ref[Optimizer]] = []
-        self.tensors = [nn.Parameter(torch.randn(list(shape), generator=coin)) for shape in spec["shapes"]]
-        for place in spec.get("frozen", ()):
+        self.tensors = [nn.Parameter(torch.randn(list(shape), generator=coin)) for shape in shapes]
+        for place in frozen:
             self.tensors[place].requires_grad_(False)
 
     def given(self) -> list[nn.Parameter]:
         """The list passed to the answer, with tied parameters repeated at the end."""
-        return [*self.tensors, *(self.tensors[place] for place in self._spec.get("tied", ()))]
+        return [*self.tensors, *(self.tensors[place] for place in self._tied)]
 
-    def make(self, tensors: Any) -> Optimizer:
-        made = RULES[self._spec["optimizer"]](tensors)
+    def make(self, tensors: object) -> Optimizer:
+        made = self._rule(tensors)
         self._made.append(weakref.ref(made))
         return made
 
@@ -62,10 +74,10 @@ class Paces(Optimizer):
 
     defaults = {"lr": 0.02}
 
-    def update(self, param: Tensor, grad: Tensor, state: dict[Any, Any], group: Mapping[str, Any]) -> None:
+    def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Mapping[str, Any]) -> None:
         """One step of each momentum, the later ones slower."""
         for place in range(1, STATE["paces"] + 1):
-            pace = state.setdefault(place, torch.zeros_like(param)).lerp_(grad, 1 / place)
+            pace = state.setdefault(str(place), torch.zeros_like(param)).lerp_(grad, 1 / place)
             param.sub_(pace, alpha=group["lr"] / place)
 
 
@@ -82,6 +94,15 @@ def repeated(table: Tensor, count: int, times: int) -> list[Tensor]:
     return [row[start : start + count] for start in range(times)]
 
 
+class Told(TypedDict):
+    """What a rank's `Stack` saw of a step."""
+
+    order: list[tuple[str, int]]  # passes and units, as they were called
+    held: int
+    ahead: float
+    bytes: int
+
+
 class Stack:
     """A stack of units tanh(x Wᵀ + b) with flat weights; weights that should have been freed are overwritten with NaN.
 
@@ -90,30 +111,36 @@ class Stack:
     """
 
     def __init__(
-        self, comm: Comm, spec: Mapping[str, Any], shards: Sequence[Tensor], target: Tensor, watch: bool = True
+        self,
+        comm: Comm,
+        widths: Sequence[int],
+        wish: Sequence[bool],
+        shards: Sequence[Tensor],
+        target: Tensor,
+        watch: bool = True,
     ) -> None:
-        self._widths, self._keep, self._target = spec["widths"], not spec["wish"][-1] if spec["wish"] else False, target
+        self._widths, self._keep, self._target = widths, not wish[-1] if wish else False, target
         self._comm, self._shards, self._watch = comm, list(shards), watch
         self._own = {shard.untyped_storage()._cdata for shard in shards}
         self._rows: dict[int, list[_Row]] = {}  # unit -> the rows of weights that it was given
         self._order: list[tuple[str, int]] = []
         self._most = self._bytes = 0
         self._calls: list[int] = []  # calls of the communicator when each unit's forward began
-        self.around: Any = nullcontext
+        self.around: Callable[[], AbstractContextManager[object]] = nullcontext
         self.alive: Callable[[], Sequence[torch.UntypedStorage]] = list
 
-    def forward(self, unit: int, weights: Any, x: Any) -> Tensor:
+    def forward(self, unit: int, weights: Tensor, x: Tensor) -> Tensor:
         """The unit's output."""
         self._turn("forward", unit, weights, x)
         with self.around(), torch.no_grad():
             return self._out(unit, weights, x)
 
-    def loss(self, y: Any) -> Tensor:
+    def loss(self, y: object) -> Tensor:
         """The gradient of the last unit's output."""
         with self.around(), torch.no_grad():
             return (self._tensor(y, "loss", (len(self._target), self._widths[-1])) - self._target) / len(self._target)
 
-    def backward(self, unit: int, weights: Any, x: Any, grad: Any) -> tuple[Tensor, Tensor]:
+    def backward(self, unit: int, weights: Tensor, x: Tensor, grad: object) -> tuple[Tensor, Tensor]:
         """The gradient of the unit's input, and that of its weights, flat."""
         self._turn("backward", unit, weights, x)
         grad = self._tensor(grad, f"backward of unit {unit}", (len(x), self._widths[unit + 1]))
@@ -123,7 +150,7 @@ class Stack:
             matrix, _ = self._cut(unit, weights)
             return inner @ matrix, torch.cat([(inner.T @ x).reshape(-1), inner.sum(0)])
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Told:
         """The order of calls, and the peaks of: other units' rows while one computed, units gathered ahead, and
         bytes."""
         return {"order": list(self._order), "held": self._most, "ahead": self._ahead(), "bytes": self._bytes}
@@ -135,7 +162,7 @@ class Stack:
     def _out(self, unit: int, weights: Tensor, x: Tensor) -> Tensor:
         return torch.tanh(functional.linear(x, *self._cut(unit, weights)))
 
-    def _turn(self, what: str, unit: Any, weights: Any, x: Any) -> None:
+    def _turn(self, what: str, unit: object, weights: Tensor, x: object) -> None:
         if type(unit) is not int or not 0 <= unit < len(self._widths) - 1:
             raise ValueError(f"Units are 0 to {len(self._widths) - 2}; {what} was asked for {unit!r}.")
         count = (self._widths[unit] + 1) * self._widths[unit + 1]
@@ -150,7 +177,7 @@ class Stack:
             if weights.untyped_storage()._cdata not in self._own:
                 self._rows.setdefault(unit, []).append(_Row(weights.detach()))
 
-    def _tensor(self, value: Any, where: str, shape: tuple[int, ...], what: str = "a tensor") -> Tensor:
+    def _tensor(self, value: object, where: str, shape: tuple[int, ...], what: str = "a tensor") -> Tensor:
         if not isinstance(value, Tensor) or tuple(value.shape) != shape:
             got = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)[:40]
             raise ValueError(f"The {where} needs {what} in shape {shape}; it was given {got}.")
@@ -210,10 +237,9 @@ class _Row:
             self._numbers = there.fill_(torch.nan).clone()
 
 
-def tied_model(spec: Mapping[str, Any]) -> Transformer:
+def tied_model(*, seed: int, vocab: int, layers: int, hidden: int, **_: object) -> Transformer:
     """A transformer whose head shares the embedding's weights, equal on every rank."""
-    shape = {name: spec[name] for name in ("vocab", "layers", "hidden")}
-    return build(Config(**shape, heads=1, tied=True), spec["seed"]).double()
+    return build(Config(vocab=vocab, layers=layers, hidden=hidden, heads=1, tied=True), seed).double()
 
 
 def glimpses(tensors: Sequence[Tensor], places: Tensor) -> Tensor:

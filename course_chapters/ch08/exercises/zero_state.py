@@ -1,26 +1,16 @@
-from typing import Any
-
-from course_chapters.ch08.exercises.shared import card_memory
-from course_grader.exercises import Card, Params, Random, Worth, rows
+from course_grader.exercises import Card, Worth, pick, rows
+from course_grader.exercises.snippets import memory_of
 from course_lib.estimate import memory
 
 BUCKETS = ("weights", "grads", "master", "moments")
-STATE = (
-    "course_lib.estimate.memory:zero_bytes",
-    "course_lib.estimate.memory:zero_bytes_per_param",
-    "course_lib.estimate.memory:zero_by_bucket",
-)
 
 
-def _buckets(convention: str) -> dict[str, Any]:
+def _buckets(convention: str) -> dict[str, object]:
     buckets = memory.CONVENTIONS[convention].buckets
     return {"convention": convention, **{name: buckets[name] for name in BUCKETS}}
 
 
-def _vary_state(draw: Random) -> Params:
-    size = {"params": draw.choice((8e9, 13e9, 34e9, 70e9)), "ranks": draw.choice((16, 32, 128, 256))}
-    return {**size, **_buckets(draw.choice("CG"))}
-
+SIZES = pick(params=(8e9, 13e9, 34e9, 70e9), ranks=(16, 32, 128, 256))
 
 CARD = Card(
     title="Who holds how much?",
@@ -45,9 +35,9 @@ CARD = Card(
     ),
     answers=("held", "fewest_ranks"),
     allowed="plain Python; the library's formulas are switched off.",
-    hides=STATE,
-    params={"params": 7.5e9, "ranks": 64, "memory": card_memory(), **_buckets("B")},
-    vary=_vary_state,
+    hides=("course_lib.estimate.memory:zero_bytes, zero_bytes_per_param, zero_by_bucket",),
+    params={"params": 7.5e9, "ranks": 64, "memory": memory_of("H100 SXM"), **_buckets("B")},
+    vary=lambda draw: {**SIZES(draw), **_buckets(draw.choice("CG"))},
     needs=("02",),
     probe=rows,
 )

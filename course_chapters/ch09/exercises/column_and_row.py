@@ -17,9 +17,9 @@ CARD = Card(
 - `row_shard(weight, rank, ranks)`: the piece that needs only this rank's **inputs** and computes a part of every
   output. The sum of all ranks' outputs is the product.
 
-The names come from Y = X W, where outputs are columns of W and inputs are rows. `ranks` divides the split dimension. A
-piece of several has its own memory: a view would keep the whole weight in memory. `weight` does not require gradients;
-on one rank the piece may be the weight itself.""",
+The names come from Y = X W, where outputs are columns of W and inputs are rows. `ranks` divides the split dimension.
+With several ranks, a piece has its own memory, because a view would keep the whole weight alive. `weight` does not
+require gradients; on one rank the piece may be the weight itself.""",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     hints=(
         "Which of the two dimensions of `weight` counts outputs in this layout?",

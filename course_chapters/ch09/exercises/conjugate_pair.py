@@ -1,12 +1,6 @@
 from course_chapters.ch09.exercises.probes import OPERATOR, pair
 from course_grader.exercises import Card, Worth
 
-_NAMES = ("copy_in", "sum_out", "gather_in", "scatter_out", "split", "gather")
-OPERATORS = (
-    *(f"course_lib.parallel.tensor.autograd_collectives:{name}" for name in _NAMES),
-    *(f"course_lib.parallel.four_axes:{name}" for name in ("copy_in", "sum_out", "column_parallel", "row_parallel")),
-)
-
 CARD = Card(
     title="Two operators, each the other's gradient",
     text="""Write the two operators that surround every split pair of matrices, for `torch.autograd` (Megatron-LM calls
@@ -18,8 +12,8 @@ them *f* and *g*). Nearly all communication of tensor parallelism is in them.
   so is the gradient that comes back: it passes unchanged.
 - **Bytes:** each operator communicates in one of its two passes: one all-reduce of that tensor, as many bytes as a ring
   sends.
-- **No side effects:** neither may change a tensor of others. The residual branch also reads the gradient that `copy_in`
-  gets, and the caller may still read `sum_out`'s input. Gradients may be views of any layout.""",
+- **No side effects:** neither may change a tensor that others use. The residual branch also reads the gradient that
+  `copy_in` gets, and the caller may still read `sum_out`'s input. Gradients may be views of any layout.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
         "If each of N ranks adds its own contribution to a loss that all compute alike, how often is it counted when "
@@ -32,7 +26,10 @@ them *f* and *g*). Nearly all communication of tensor parallelism is in them.
     ),
     answers=("copy_in", "sum_out"),
     allowed="every operation of `comm`; torch.",
-    hides=OPERATORS,
+    hides=(
+        "course_lib.parallel.tensor.autograd_collectives:copy_in, sum_out, gather_in, scatter_out, split, gather",
+        "course_lib.parallel.four_axes:copy_in, sum_out, column_parallel, row_parallel",
+    ),
     params={"numbers": 12},
     vary=lambda draw: {"numbers": draw.choice((8, 12, 16))},
     probe=pair,

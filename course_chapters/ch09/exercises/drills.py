@@ -1,12 +1,8 @@
 """One-line questions of chapter 09, with other numbers every time."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 from course_grader.exercises import Params, Random, asking, pick
 from course_lib.estimate.units import GB
 
-WIDTHS = (4096, 5120, 8192, 12288, 16384)
 TP = (2, 4, 8, 16)
 _drill = asking("09")
 
@@ -17,22 +13,12 @@ def _grouped(draw: Random) -> Params:
     return dict(zip(("heads", "kv_heads", "tp"), draw.choice(HEADS), strict=True))
 
 
-def _matrix(ratio: float) -> Callable[[Random], Mapping[str, Any]]:
-    """A variant of a matrix whose other side is `ratio` times as long."""
-
-    def vary(draw: Random) -> Params:
-        hidden = draw.choice(WIDTHS)
-        return {"hidden": hidden, "ffn": int(ratio * hidden), "tp": draw.choice(TP[1:])}
-
-    return vary
-
-
 DRILLS = (
-    _drill("column-rows", "rows", {"hidden": 8192, "ffn": 28672, "tp": 8}, _matrix(3.5))(
+    _drill("column-rows", "rows", hidden=(8192, 4096, 5120, 12288), ffn=(28672, 14336, 43008), tp=(8, 4, 16))(
         "`nn.Linear({{hidden:plain}}, {{ffn:plain}})` is cut by columns over {{tp}} ranks. How many rows does a "
         "rank's `weight` have?"
     ),
-    _drill("row-numbers", "million", {"hidden": 8192, "ffn": 32768, "tp": 8}, _matrix(4))(
+    _drill("row-numbers", "million", hidden=(8192, 4096, 5120, 12288), ffn=(32768, 16384, 49152), tp=(8, 4, 16))(
         "`nn.Linear({{ffn:plain}}, {{hidden:plain}})`, no bias, is cut by rows (by its inputs) over {{tp}} ranks. How "
         "many million numbers does a rank hold?"
     ),
@@ -47,12 +33,7 @@ DRILLS = (
         "{{layers}} layers, nothing recomputed, {{micro}} micro-batches: how many tensor-parallel all-reduces in a "
         "step, forward and backward?"
     ),
-    _drill(
-        "layer-bytes",
-        "GB",
-        {"hidden": 8192, "tokens": 8192, "tp": 8},
-        pick(hidden=WIDTHS, tokens=(2048, 4096, 8192), tp=TP[1:]),
-    )(
+    _drill("layer-bytes", "GB", hidden=(8192, 4096, 5120, 12288, 16384), tokens=(8192, 2048, 4096), tp=(8, 4, 16))(
         "Hidden {{hidden}}, {{tokens}} tokens in 16 bits, {{tp}} ranks: what does a rank send for one layer, forward "
         "and backward?"
     ),

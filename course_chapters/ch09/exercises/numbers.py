@@ -14,10 +14,8 @@ H100 = facts.device("H100 SXM")
 SHAPE = facts.model(MODEL)
 LLAMA = facts.run("Llama 3 405B, 16,384 GPUs, 8,192 tokens")
 TP = LAYOUT["tp"]  # ranks of one server
-INSIDE, ACROSS = (
-    (2 * US, float(H100.link_one_way)),
-    (10 * US, float(H100.network_one_way)),
-)  # round latencies, real rates
+INSIDE = 2 * US, float(H100.link_one_way)  # a round latency, a real rate
+ACROSS = 10 * US, float(H100.network_one_way)
 STATE = EXACT * STATE_BYTES  # of the plan's model, in all
 WIDE = memory.dtype_bytes("fp32")  # of a logit
 LAB_GPUS, LAB_SECONDS = 8, 15 * MINUTE  # what it takes to measure this chapter on one server

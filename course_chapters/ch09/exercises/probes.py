@@ -3,18 +3,20 @@ data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict
 
+from course_grader.exercises.probes import or_refusal, rows
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor, TupleOf
 
 if TYPE_CHECKING:
+    import torch
+
     from course_grader.records import Answer, Case
     from course_lib.cluster import Comm
 
 FORWARD = "forward only"
 TURNED = "turned"  # activations and gradients in another layout in memory
-REFUSED = "ValueError"
 MEASURED = "measured"  # the most bytes alive are returned as well
 WEIGHED = "weighed"  # large data are built here from small ones, and only some places of the results are returned
 
@@ -30,7 +32,7 @@ STREAMS = ListOf(
 )
 
 
-def as_leaf(value: Any, turned: bool = False) -> Any:
+def as_leaf(value: torch.Tensor, turned: bool = False) -> torch.Tensor:
     """A tensor that autograd watches, with the same numbers; `turned` puts them elsewhere in memory."""
     import torch
 
@@ -52,7 +54,7 @@ def cut(answers: tuple[Answer, ...], case: Case, comm: Comm | None = None) -> ob
     return got, got.untyped_storage().nbytes()
 
 
-def factors(seed: int, sizes: Any, weights: int) -> list[list[Any]]:
+def factors(seed: int, sizes: Sequence[int], weights: int) -> list[list[torch.Tensor]]:
     """Two rows of numbers for each of some weights, which is their outer product; the same ones every time."""
     import torch
 
@@ -60,7 +62,9 @@ def factors(seed: int, sizes: Any, weights: int) -> list[list[Any]]:
     return [[torch.randn(size, generator=coin) for size in sizes] for _ in range(weights)]
 
 
-def _cut_weighed(answers: tuple[Answer, ...], weights: Any, rank: int, ranks: int, places: object) -> object:
+def _cut_weighed(
+    answers: tuple[Answer, ...], weights: tuple[int, Sequence[int], int], rank: int, ranks: int, places: object
+) -> object:
     """Pieces of weights that are freed, cut by columns and by rows in turn: shapes, and the numbers at some places."""
     import torch
 
@@ -69,18 +73,12 @@ def _cut_weighed(answers: tuple[Answer, ...], weights: Any, rank: int, ranks: in
 
 
 def packed(answers: tuple[Answer, ...], case: Case, comm: Comm | None = None) -> object:
-    """What a function returns for each row, or the text "ValueError" where it raised one;
-    `case.args = (which, rows)`."""
-    import copy
+    """What a function returns for each row, or that it refused with a ValueError; `case.args = (which, rows)`."""
 
-    which, table = case.args
-    found = []
-    for row in table:
-        try:
-            found.append(answers[which](*copy.deepcopy(row)))
-        except ValueError:
-            found.append(REFUSED)
-    return found
+    def refusing(answer: Answer) -> Answer:
+        return lambda *row: or_refusal(answer, *row)
+
+    return rows(tuple(map(refusing, answers)), case)
 
 
 def pair(answers: tuple[Answer, ...], case: Case, comm: Comm | None = None) -> object:
@@ -109,7 +107,15 @@ def _detached(value: object) -> object:
     return value.detach() if hasattr(value, "detach") else value
 
 
-def both_passes(call: Callable[..., Any], inputs: Mapping[str, object], gradient: Any) -> dict[str, Any]:
+class Passes(TypedDict):
+    """What both passes of an answer gave."""
+
+    y: object
+    grads: dict[str, object]
+    touched: list[str]
+
+
+def both_passes(call: Answer, inputs: Mapping[str, torch.Tensor], gradient: torch.Tensor | None) -> Passes:
     """What `call(leaves)` returned, the gradient of each input after the backward pass, and the inputs that were
     changed."""
     leaves = {name: as_leaf(value) for name, value in inputs.items()}
@@ -160,14 +166,14 @@ def embedding(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     return found
 
 
-def losses(answer: Answer, case: Case, comm: Comm | None = None) -> object:
+def losses(answer: Answer, case: Case, comm: Comm) -> object:
     """The loss, the gradient of this rank's logits, the most bytes alive;
     `case.args = (targets, vocab, wish, logits here)`."""
     targets, vocab, wish, logits = case.args
     if wish == WEIGHED:
         return _losses_weighed(answer, comm, targets, vocab, *logits)
 
-    def both() -> dict[str, object]:
+    def both() -> Passes:
         return both_passes(lambda own: answer(comm, own["logits"], targets.clone(), vocab), {"logits": logits}, None)
 
     if wish != MEASURED:
@@ -180,12 +186,19 @@ def losses(answer: Answer, case: Case, comm: Comm | None = None) -> object:
 
 
 def _losses_weighed(
-    answer: Answer, comm: Comm, targets: Tensor, vocab: int, table: Any, times: int, places: object
+    answer: Answer,
+    comm: Comm,
+    targets: torch.Tensor,
+    vocab: int,
+    table: torch.Tensor,
+    times: int,
+    places: Sequence[int],
 ) -> object:
     """The loss of logits that are a table repeated, and their gradient at some places, so that little is returned."""
     logits = table.repeat(1, 1, times).requires_grad_()
     loss = answer(comm, logits, targets, vocab)
     loss.backward()
+    assert logits.grad is not None
     return {"y": loss.detach(), "grad": logits.grad[0][places]}
 
 
@@ -194,7 +207,7 @@ def overlapped(answer: Answer, case: Case, comm: Comm) -> object:
     seconds, grad, x, weight = case.args
     made = []
 
-    def matmul(a: Any, b: Any) -> object:
+    def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         comm.compute(seconds, kind="backward", label="product")
         made.append((*a.shape, *b.shape))
         return a @ b
@@ -210,12 +223,13 @@ def streams(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The first numbers of both generators; `case.args = (pairs of seed and rank, how many numbers)`.
 
     Empty where an answer is no pair of generators. The process's own generator is moved before each call, and must not
-    move in it.
+    move in it. `hash` of a text is another one in each call, as in each process.
     """
     import torch
 
     pairs, count = case.args
-    drawn = []
+    drawn: list[object] = []
+    getattr(answer, "__globals__", {})["hash"] = lambda x: hash((len(drawn), x) if "'" in repr(x) else x)
     for at, (seed, rank) in enumerate(pairs):
         torch.default_generator.manual_seed(
             1000 + 17 * at

@@ -19,7 +19,7 @@ planned:
 
 - `("unused", pattern)`: the pattern matches no weight;
 - `("whole", name)`: the plan splits this weight, but it is held whole;
-- `("wrong side", name)`: it is held in any other shape than the plan's, which without a pattern is the whole one.
+- `("wrong side", name)`: it is held in another shape than planned; a weight without a pattern is planned whole.
 
 `ranks` divides the split dimension. On one rank, a split weight is whole, and that is no complaint.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),

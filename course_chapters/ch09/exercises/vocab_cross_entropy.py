@@ -1,13 +1,6 @@
 from course_chapters.ch09.exercises.probes import BOTH_PASSES, losses
 from course_grader.exercises import Card, Worth
 
-VOCABULARY = (
-    "course_lib.parallel.tensor.vocabulary:cross_entropy",
-    "course_lib.parallel.tensor.vocabulary:gather_logits",
-    "course_lib.parallel.tensor.vocabulary:_rows",
-    "course_lib.parallel.four_axes:loss_sum",
-)
-
 CARD = Card(
     title="A loss without gathered logits",
     text="""Write `vocab_cross_entropy(comm, logits, targets, vocab)`: the mean cross-entropy over all tokens, the same
@@ -20,7 +13,7 @@ on all ranks. After `loss.backward()` every rank has the gradient of its logits,
   together.
 - It works at logits of ±10⁴, in float32.
 - Logits of 16 bits: the loss is computed and returned in float32; the gradient has the logits' dtype.
-- At its peak it holds no more than eight times this rank's logits, in float32.""",
+- Peak memory: at most eight times this rank's logits in float32.""",
     **Worth(points=10, minutes=25, difficulty=5, importance=4),
     kind="more",
     hints=(
@@ -30,14 +23,15 @@ on all ranks. After `loss.backward()` every rank has the gradient of its logits,
         "largest), and the target's logit, which one rank has; the others add zero. The gradient is softmax − one, "
         "and softmax needs only what the rank knows by now.",
         'All-reduce `z.detach().amax(-1)` with `op="MAX"`; `z = z - largest.unsqueeze(-1)`; `sum_out(z.exp().sum(-1), '
-        "comm).log() - "
-        "sum_out(picked, comm)`, where `picked` is zero for targets of others; `.mean()`. Without `sum_out`: a "
-        "Function that "
-        "keeps softmax and mask.",
+        "comm).log() - sum_out(picked, comm)`, where `picked` is zero for targets of others; `.mean()`. Without "
+        "`sum_out`: a Function that keeps softmax and mask.",
     ),
     answers=("vocab_cross_entropy",),
     allowed="every operation of `comm`; torch; `copy_in` and `sum_out` of `course_lib.parallel.tensor`.",
-    hides=VOCABULARY,
+    hides=(
+        "course_lib.parallel.tensor.vocabulary:cross_entropy, gather_logits, _rows",
+        "course_lib.parallel.four_axes:loss_sum",
+    ),
     params={"vocab": 96},
     vary=lambda draw: {"vocab": draw.choice((88, 96, 112))},
     probe=losses,

@@ -8,7 +8,7 @@ CARD = Card(
 rank holds `chunks` stages, two or more: stage s is on rank s mod `ranks`, and there are `ranks` · `chunks` stages in
 all. A stage takes 1/`chunks` of the time that all the stages of a rank take.
 
-- **Time.** With forward and backward the times of all the stages of a rank, it takes at most
+- **Time.** Let forward and backward be the times of all the stages of a rank together. The schedule takes at most
   microbatches · (forward + backward) + (ranks − 1) · (forward + backward) / chunks: the bubble is 1/chunks of 1F1B's.
 - **Memory.** Rank r holds activations of at most 2·(ranks − 1 − r) + (chunks − 1)·ranks + 1 chunks at once.
 - **Refusal.** Micro-batches run in rounds of `ranks`. If they do not form whole rounds, raise a ValueError that says

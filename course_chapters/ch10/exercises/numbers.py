@@ -10,7 +10,7 @@ from course_chapters.running_example import BATCH, EXACT, GPUS, PARAMS, SEQ, lab
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.memory.frameworks import slack_bytes
-from course_lib.estimate.memory.stage_peaks import Peak, PeakChoices, stage_peak, stage_peaks
+from course_lib.estimate.memory.stage_peaks import Peak, PeakChoices, RunChoices, stage_peak, stage_peaks
 from course_lib.estimate.running_plan import CONVENTION, LAYOUT, MICROBATCHES, STATE_BYTES
 from course_lib.estimate.units import BILLION, MINUTE, TFLOP, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel import schedules
@@ -22,7 +22,7 @@ H100 = facts.device("H100 SXM")
 SHAPE = facts.model("llama3-70b")
 LARGE = facts.model("llama3-405b")
 RUN_8K, RUN_16K = (facts.run(f"Llama 3 405B, {gpus} GPUs, 8,192 tokens") for gpus in ("8,192", "16,384"))
-STAGE: PeakChoices = {
+STAGE: RunChoices = {
     "kernels": "flash",
     "dropout": False,
     "convention": CONVENTION,
@@ -79,12 +79,12 @@ def plan_peak(pp: int | None = None, checkpointing: str = "none") -> Peak:
 
 
 @cache
-def plan_stages(zero: int = PLAN.zero) -> tuple[Peak, ...]:
+def plan_stages(zero: int = LAYOUT["zero"]) -> tuple[Peak, ...]:
     """The peak of every stage of the plan; `zero` is the stage of state sharding between the two pipelines."""
     return tuple(stage_peaks(SHAPE, 1, SEQ, replace(PLAN, zero=zero), **STAGE))
 
 
-def plan_peaks(zero: int = PLAN.zero) -> list[float]:
+def plan_peaks(zero: int = LAYOUT["zero"]) -> list[float]:
     """The same in bytes, with a framework's slack and buffers."""
     return [float(peak.total + slack_bytes(peak.total)) for peak in plan_stages(zero)]
 
@@ -156,7 +156,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     **lab(LAB_GPUS, LAB_SECONDS),
     # the plan
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
-    "plan_idle": lambda: percent_text(idle(PLAN.pp, PLAN.microbatches)),
+    "plan_idle": lambda: percent_text(idle(LAYOUT["pp"], MICROBATCHES)),
     "plan_m": lambda: str(PLAN.microbatches),
     "plan_state": lambda: bytes_text(float(plan_peak().state)),
     "plan_slack": lambda: bytes_text(plan_slack()),
@@ -167,5 +167,5 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "plan_last_whole": lambda: bytes_text(plan_peaks(zero=0)[-1]),
     "many": lambda: f"{GPUS * 16:,} GPUs",
     "many_m": lambda: str(PLAN.microbatches // 16),
-    "many_idle": lambda: percent_text(idle(PLAN.pp, PLAN.microbatches // 16)),
+    "many_idle": lambda: percent_text(idle(LAYOUT["pp"], MICROBATCHES // 16)),
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from course_grader.exercises.point_to_point import PointToPoint
-from course_grader.exercises.probes import unless_open
+from course_grader.exercises.probes import or_refusal, unless_open
 
 if TYPE_CHECKING:
     from course_grader.records import Answer, Case
@@ -38,10 +38,7 @@ def one_of_three(answers: tuple[Answer, ...], case: Case, comm: Comm | None = No
 
 def rows_or_refusal(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The rows, or the message of a ValueError."""
-    try:
-        return _rows(answer, case.args)
-    except ValueError as error:
-        return {"refused": str(error)[:200]}
+    return or_refusal(_rows, answer, case.args)
 
 
 def one_f_one_b(answer: Answer, case: Case, comm: Comm) -> object:
@@ -60,7 +57,7 @@ def one_f_one_b(answer: Answer, case: Case, comm: Comm) -> object:
     return work.report()
 
 
-def any_schedule(answer: Answer, case: Case, comm: Comm | None = None) -> object:
+def any_schedule(answer: Answer, case: Case, comm: Comm) -> object:
     """What a rank's stages report after the schedule; `case.args = (description, this rank's stages)`."""
     from course_chapters.ch10.exercises.work import Work
 

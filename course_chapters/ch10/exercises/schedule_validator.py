@@ -14,7 +14,7 @@ COMPLAINTS = {
     "empty": "there is no operation at all",
     "wrong rank": "an operation is in the row of a rank that does not hold its stage",
     "duplicate": "an operation occurs twice",
-    "missing": "a stage lacks a micro-batch's forward or backward, or has one not among 0 … `microbatches` − 1",
+    "missing": "a stage lacks a forward or backward, or has one of a micro-batch outside 0 … `microbatches` − 1",
     "order": "on some rank a backward comes before its own forward",
     "deadlock": "every row is in order, but the ranks wait for each other's results in a cycle",
     "memory": "it runs, but some rank holds more than `limit` micro-batches between forward and backward at once",

@@ -34,7 +34,7 @@ class Work:
         """A tensor of the shape that travels between stages."""
         return torch.empty(self._shape, dtype=torch.float64)
 
-    def forward(self, stage: int, microbatch: int, x: Any = None) -> Tensor | None:
+    def forward(self, stage: int, microbatch: int, x: object = None) -> Tensor | None:
         """What the next stage needs; None on the last."""
         self._check("forward", stage, microbatch)
         if ("F", stage, microbatch) in self._order:
@@ -46,20 +46,19 @@ class Work:
         self._held = max(self._held, len(self._kept))
         return y if stage < self._stages - 1 else None
 
-    def backward(self, stage: int, microbatch: int, grad: Any = None) -> Tensor | None:
+    def backward(self, stage: int, microbatch: int, grad: object = None) -> Tensor | None:
         """What the stage before needs; None on the first."""
         self._check("backward", stage, microbatch)
         if (stage, microbatch) not in self._kept:
             why = "has been run already" if ("B", stage, microbatch) in self._order else "comes before its forward"
             raise ValueError(f"The backward of micro-batch {microbatch} on stage {stage} {why}.")
-        if stage < self._stages - 1:
-            grad = self._received(grad, "backward", stage, microbatch, stage + 1)
+        last = stage == self._stages - 1
+        received = None if last else self._received(grad, "backward", stage, microbatch, stage + 1)
         x, y = self._kept.pop((stage, microbatch))
         if self._copies > 1:
             y = y.mean(0)
-        if stage == self._stages - 1:
-            grad = (y - self._targets[microbatch]) / self._microbatches
-        inner = grad * (1 - y * y)
+        slope = (y - self._targets[microbatch]) / self._microbatches if received is None else received
+        inner = slope * (1 - y * y)
         self._gradients[stage] += inner.T @ x
         self._run("B", "backward", stage, microbatch)
         return inner @ self._weights[stage] if stage else None
@@ -72,7 +71,7 @@ class Work:
         self._comm.compute(self._seconds[kind == "B"], kind=name, label=str(microbatch))
         self._order.append((kind, stage, microbatch))
 
-    def _check(self, what: str, stage: Any, microbatch: Any) -> None:
+    def _check(self, what: str, stage: object, microbatch: object) -> None:
         """ValueError for a stage of another rank, and for a micro-batch that does not exist."""
         if stage not in self._weights:
             held = f"Rank {self._comm.rank} holds stages {sorted(self._weights)}"
@@ -80,7 +79,7 @@ class Work:
         if type(microbatch) is not int or not 0 <= microbatch < self._microbatches:
             raise ValueError(f"Micro-batches are 0 to {self._microbatches - 1}; {what} was asked for {microbatch!r}.")
 
-    def _received(self, tensor: Any, what: str, stage: int, microbatch: int, sender: int) -> Tensor:
+    def _received(self, tensor: object, what: str, stage: int, microbatch: int, sender: int) -> Tensor:
         """The tensor that another stage sent; ValueError for anything else."""
         if isinstance(tensor, Tensor) and tuple(tensor.shape) == self._shape:
             return tensor.detach()

@@ -30,5 +30,5 @@ counted tokens of all of them.
     structural="loss",
     needs=("07",),
     probe=averaged,
-    returns=PerRank(DictOf({"gradients": ListOf(Tensor()), "touched": Anything(), "shared": Anything()})),
+    returns=PerRank(DictOf({"gradients": ListOf(Tensor()), "shared": Anything()})),
 )

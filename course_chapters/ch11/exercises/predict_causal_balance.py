@@ -1,7 +1,7 @@
 from course_grader.exercises import PREDICTION, Card, Worth
 
 CARD = Card(
-    title="Predict: what do contiguous parts cost?",
+    title="Prediction: what do contiguous parts cost?",
     text="""Predict the busiest rank's work as a multiple of the mean over all ranks. {{ranks}} ranks share one sequence
 in contiguous parts, and attention is causal.
 

@@ -1,6 +1,6 @@
 from course_chapters.ch11.exercises.probes import ring
 from course_chapters.ch11.exercises.shared import ATTENTION
-from course_grader.exercises import Anything, Card, DictOf, Maybe, Number, PerRank, Tensor, Worth
+from course_grader.exercises import Card, DictOf, Maybe, Number, PerRank, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 
 ROUTES = {"next": "rank + 1, modulo the number of ranks", "previous": "rank − 1, modulo the number of ranks"}
@@ -37,7 +37,5 @@ keep as many blocks as there are ranks.""",
     structural="direction",
     needs=("05", "06"),
     probe=ring,
-    returns=PerRank(
-        DictOf({"out": Tensor(), "log_sum": Tensor(), "peak": Maybe(Number("bytes")), "touched": Anything()})
-    ),
+    returns=PerRank(DictOf({"out": Tensor(), "log_sum": Tensor(), "peak": Maybe(Number("bytes"))})),
 )

@@ -1,6 +1,6 @@
 from course_chapters.ch11.exercises.probes import ring_backward
 from course_chapters.ch11.exercises.shared import ATTENTION
-from course_grader.exercises import Anything, Card, DictOf, Maybe, Number, PerRank, Tensor, Worth
+from course_grader.exercises import Card, DictOf, Maybe, Number, PerRank, Tensor, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 
 CARD = Card(
@@ -32,7 +32,5 @@ gradients at most N times. Never keep as many blocks as there are ranks.""",
     vary=lambda draw: {"ranks": draw.choice((3, 5))},
     needs=("05", "06"),
     probe=ring_backward,
-    returns=PerRank(
-        DictOf({"dq": Tensor(), "dk": Tensor(), "dv": Tensor(), "peak": Maybe(Number("bytes")), "touched": Anything()})
-    ),
+    returns=PerRank(DictOf({"dq": Tensor(), "dk": Tensor(), "dv": Tensor(), "peak": Maybe(Number("bytes"))})),
 )

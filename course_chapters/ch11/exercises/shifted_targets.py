@@ -1,5 +1,4 @@
-from course_chapters.ch11.exercises.probes import batch
-from course_grader.exercises import Anything, Card, DictOf, ListOf, Tensor, Worth
+from course_grader.exercises import Card, ListOf, Tensor, Worth, call, watched
 
 POSITIONS = {
     "document": "`positions` count from 0 in every document, as RoPE needs them in packed training",
@@ -41,6 +40,6 @@ def local_batch(tokens, documents, indices):
     vary=lambda draw: {"count": "sequence", "means": POSITIONS["sequence"]},
     structural="count",
     needs=("04",),
-    probe=batch,
-    returns=DictOf({"batch": ListOf(Tensor(), 3), "touched": Anything()}),
+    probe=watched(call),
+    returns=ListOf(Tensor(), 3),
 )

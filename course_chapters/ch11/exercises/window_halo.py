@@ -1,5 +1,5 @@
 from course_chapters.ch11.exercises.probes import halo
-from course_grader.exercises import Anything, Card, DictOf, PerRank, Tensor, Worth
+from course_grader.exercises import Card, PerRank, Tensor, TupleOf, Worth
 from course_grader.exercises.point_to_point import ALLOWED
 
 CARD = Card(
@@ -32,5 +32,5 @@ needs none.""",
     vary=lambda draw: {"window": draw.choice((4, 5, 7))},
     needs=("06",),
     probe=halo,
-    returns=PerRank(DictOf({"k": Tensor(), "v": Tensor(), "touched": Anything()})),
+    returns=PerRank(TupleOf({"k": Tensor(), "v": Tensor()})),
 )

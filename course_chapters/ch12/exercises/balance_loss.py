@@ -43,5 +43,5 @@ Budget: a rank sends at most 8 bytes per expert, which is enough to reduce count
     structural="counts",
     needs=("06",),
     probe=balanced,
-    returns=PerRank(DictOf({"loss": Anything(), "gradient": Tensor(), "changed": Anything()})),
+    returns=PerRank(DictOf({"loss": Anything(), "gradient": Tensor()})),
 )

@@ -35,7 +35,5 @@ and the weights do not see it.
     vary=lambda draw: {"rule": "share", "means": RULES["share"], "experts": draw.randrange(6, 11)},
     structural="rule",
     probe=steered,
-    returns=ListOf(
-        DictOf({name: Anything() for name in ("ids", "weights", "gradient", "bias", "changed")}), what="step"
-    ),
+    returns=ListOf(DictOf({name: Anything() for name in ("ids", "weights", "gradient", "bias")}), what="step"),
 )

@@ -1,5 +1,4 @@
-from course_chapters.ch12.exercises.probes import rows_kept
-from course_grader.exercises import Anything, Card, Number, Rows, Worth
+from course_grader.exercises import Anything, Card, Number, Rows, Worth, rows, watched
 
 KEEPS = {
     "position": "those of the **lower token numbers**",
@@ -31,6 +30,6 @@ buffer, and one decides which copies are dropped.
     params={"keeps": "position", "means": KEEPS["position"]},
     vary=lambda draw: {"keeps": "weight", "means": KEEPS["weight"]},
     structural="keeps",
-    probe=rows_kept,
+    probe=watched(rows),
     returns=Rows(Number("copies", whole=True), Anything("a bool tensor")),
 )

@@ -1,6 +1,6 @@
 from course_chapters.ch12.exercises.probes import averaged
 from course_chapters.ch12.exercises.shared import vary_layout
-from course_grader.exercises import Anything, Card, DictOf, ListOf, PerRank, Tensor, Worth
+from course_grader.exercises import Card, DictOf, ListOf, PerRank, Tensor, Worth
 
 CARD = Card(
     title="Find the bug: gradients that grow with the group",
@@ -16,9 +16,9 @@ def average_gradients(comm, replicas, dense, experts):
             p.grad /= group.size
 ```
 
-`comm` is all data-parallel ranks. Every {{group}} consecutive ranks form an expert-parallel group, which holds each
-expert once. `replicas` is the group of ranks that hold the same experts as this one. The loss is the mean over the
-ranks of each rank's own loss.
+`comm` is the communicator of all data-parallel ranks. Every {{group}} consecutive ranks form an
+expert-parallel group, which holds each expert once. `replicas` is the group of ranks that hold the same experts as this
+one. The loss is the mean over the ranks of each rank's own loss.
 
 - After the call, each parameter's `.grad` is the gradient of that loss. `dense` parameters are the same on all ranks.
 - An expert's `.grad` already contains the tokens of **all ranks in its expert-parallel group**, because they were sent
@@ -45,5 +45,5 @@ Budget: a rank sends at most twice the bytes of its parameters.""",
     vary=vary_layout,
     needs=("07",),
     probe=averaged,
-    returns=PerRank(DictOf({"dense": ListOf(Tensor()), "experts": ListOf(Tensor()), "changed": Anything()})),
+    returns=PerRank(DictOf({"dense": ListOf(Tensor()), "experts": ListOf(Tensor())})),
 )

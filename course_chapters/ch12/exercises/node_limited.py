@@ -1,5 +1,4 @@
-from course_chapters.ch12.exercises.probes import rows_kept
-from course_grader.exercises import Anything, Card, Number, Rows, Worth
+from course_grader.exercises import Anything, Card, Number, Rows, Worth, rows, watched
 
 NODE_SCORES = {
     "sum": "the sum of its `k // limit` largest scores (DeepSeek-V3)",
@@ -35,6 +34,6 @@ CARD = Card(
     params={"node_score": "sum", "means": NODE_SCORES["sum"]},
     vary=lambda draw: {"node_score": "best", "means": NODE_SCORES["best"]},
     structural="node_score",
-    probe=rows_kept,
+    probe=watched(rows),
     returns=Rows(Anything("a tensor of ids"), Number("rows", whole=True)),
 )

@@ -38,5 +38,5 @@ CARD = Card(
     },
     structural="softmax",
     probe=routed,
-    returns=DictOf({"ids": Anything(), "weights": Anything(), "gradient": Tensor(), "changed": Anything()}),
+    returns=DictOf({"ids": Anything(), "weights": Anything(), "gradient": Tensor()}),
 )

@@ -1,4 +1,4 @@
-from course_grader.exercises import Anything, Card, Number, Rows, Worth
+from course_grader.exercises import Card, DictOf, ListOf, Number, Rows, Worth
 
 FASTEST = {
     "last": 'The **last** axis changes fastest, as in `torch.distributed.init_device_mesh`: on the mesh {"dp": '
@@ -35,8 +35,8 @@ A mesh has any number of axes, with any names and any sizes from 1 on; sizes are
     vary=lambda draw: {"fastest": "first", "means": FASTEST["first"]},
     structural="fastest",
     returns=Rows(
-        Anything("a dictionary from axis to coordinate"),
+        DictOf({}, more=True),
         Number("the ranks", whole=True),
-        Anything("a list of groups, each a list of ranks"),
+        ListOf(ListOf(Number("a rank", whole=True)), what="group"),
     ),
 )

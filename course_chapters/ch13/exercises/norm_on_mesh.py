@@ -1,5 +1,5 @@
 from course_chapters.ch13.exercises.probes import mesh_run
-from course_grader.exercises import Anything, Card, PerRank, Worth
+from course_grader.exercises import Card, Number, PerRank, Worth
 
 CARD = Card(
     title="One norm for any mesh",
@@ -34,5 +34,5 @@ gradients several times (*NVIDIA-NeMo/RL, pull request 3788*).
     vary=lambda draw: {"power": draw.choice((3, 4, 5)), "most": draw.choice((384, 512, 640))},
     needs=("04", "08", "09"),
     probe=mesh_run,
-    returns=PerRank(Anything("the norm")),
+    returns=PerRank(Number("the norm")),
 )

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 from course_chapters.ch13.hidden import bounds
 from course_chapters.running_example import BATCH, DEADLINE, GPUS, MFU, SEQ, TOKENS, opening, reading
@@ -23,11 +22,6 @@ from course_lib.parallel.planner.traffic import WIDTH
 from course_lib.parallel.sharding.groups import Group, Wires, group_of, knee
 
 H100 = facts.device("H100 SXM")
-PLAN_SETTINGS: Mapping[str, Any] = {
-    **{name: LAYOUT[name] for name in ("tp", "pp", "zero")},
-    "sequences": SEQUENCES,
-    "seq": SEQ,
-}
 LLAMA_RUNS = tuple(
     facts.run(f"Llama 3 405B, {name}")
     for name in ("8,192 GPUs, 8,192 tokens", "16,384 GPUs, 8,192 tokens", "16,384 GPUs, 131,072 tokens")
@@ -45,7 +39,8 @@ SMALL_GPUS, MANY_GPUS = 8, 128  # of the explorer's presets
 @cache
 def planned() -> Plan:
     """The plan's row: tensor parallel inside servers, four stages, two replicas."""
-    return plan(PLAN, GPUS, **PLAN_SETTINGS)
+    tp, pp, zero = LAYOUT["tp"], LAYOUT["pp"], LAYOUT["zero"]
+    return plan(PLAN, GPUS, tp=tp, pp=pp, zero=zero, sequences=SEQUENCES, seq=SEQ)
 
 
 @cache
@@ -66,7 +61,7 @@ def _plan_degrees() -> str:
 
 def _plan_message() -> float:
     """Bytes that one all-reduce of the plan adds up along `tp`: the activations of a micro-batch of one sequence."""
-    return WIDTH * planned().job.seq * memory.shape(PLAN).hidden
+    return float(WIDTH * planned().job.seq * memory.shape(PLAN).hidden)
 
 
 def regathered() -> float:
@@ -79,10 +74,8 @@ def regathered() -> float:
 def swapped_bytes() -> dict[str, float]:
     """Bytes that a rank of that mesh sends in a step of the plan's model, by axis, all of them in 16 bits."""
     job = planner.Job(model=PLAN, seq=SEQ, sequences=SEQUENCES, software=planner.TAUGHT)
-    return {
-        axis: float(sent)
-        for axis, sent in planner.traffic(job, Layout(dp=SWAPPED["dp"], tp=SWAPPED["tp"], sp=True), gradient=2).items()
-    }
+    sent = planner.traffic(job, Layout(dp=SWAPPED["dp"], tp=SWAPPED["tp"], sp=True), gradient=2)
+    return {axis: float(nbytes) for axis, nbytes in sent.items()}
 
 
 def swapped(order: str) -> dict[str, float]:
@@ -240,7 +233,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "plan_mfu": lambda: percent_text(planned().mfu),
     "plan_attention_mfu": lambda: percent_text(planned().attention_mfu),
     "plan_degrees": _plan_degrees,
-    "plan_layers": lambda: count_text(memory.shape(PLAN).layers // planned().layout.pp, "layer"),
+    "plan_layers": lambda: count_text(int(memory.shape(PLAN).layers // planned().layout.pp), "layer"),
     "plan_each": lambda: f"{planned().microbatches} sequences",
     "plan_message": lambda: bytes_text(_plan_message()),
     "plan_tp_again": lambda: bytes_text(regathered()),

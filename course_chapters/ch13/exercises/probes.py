@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from course_grader.exercises.probes import watched
 
 if TYPE_CHECKING:
     from course_grader.records import Answer, Case
     from course_lib.cluster import Comm
 
-CHANGED = "an argument was changed"
 
-
+@watched
 def mesh_run(answer: Answer, case: Case, comm: Comm | None = None) -> object:
-    """What a rank gets back for the case's arguments, or CHANGED where it wrote to one of its tensors."""
+    """What a rank gets back for the case's arguments."""
     import torch
 
-    before = copy.deepcopy(case.args)
     result = answer(comm, *case.args)
-    if not _same(case.args, before):
-        return CHANGED
     if type(result) not in (tuple, list):
         return result.item() if isinstance(result, torch.Tensor) and result.numel() == 1 else result
     return list(result)  # not copies: a later call must leave them as they are
 
 
-def _same(one: Any, two: Any) -> bool:
-    """Whether nested arguments are as they were, tensors element by element."""
-    import torch
-
-    if isinstance(one, torch.Tensor):
-        return isinstance(two, torch.Tensor) and one.dtype == two.dtype and torch.equal(one, two)
-    if type(one) in (tuple, list):
-        return type(two) is type(one) and len(one) == len(two) and all(map(_same, one, two))
-    return one == two
-
-
-def why_invalid(cluster: Any, model: Any, layout: Any) -> str:
+def why_invalid(cluster: Mapping[str, int], model: Mapping[str, int], layout: Sequence[int]) -> str:
     """Which rule of the card a layout of positive whole numbers breaks; "" for a valid one."""
     gpus, tp, pp, micro = layout
     if gpus % cluster["per_server"]:
@@ -57,7 +44,9 @@ def why_invalid(cluster: Any, model: Any, layout: Any) -> str:
     return ""
 
 
-def measured(spec: Any, cluster: object, model: Any, layout: Any) -> tuple[float, int]:
+def measured(
+    spec: Mapping[str, float], cluster: object, model: Mapping[str, int], layout: Sequence[int]
+) -> tuple[float, int]:
     """Seconds of a step, in 64ths so that sums are exact, and bytes on a GPU; with a scatter that no rule of thumb
     foresees."""
     gpus, tp, pp, micro = layout
@@ -74,7 +63,7 @@ def searched(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     """The layout that a search returns; `case.args = (cluster, model, steps, limit, spec)`."""
     cluster, model, steps, limit, spec = case.args
 
-    def evaluate(gpus: object, tp: object, pp: object, micro: object) -> tuple[float, int]:
+    def evaluate(gpus: int, tp: int, pp: int, micro: int) -> tuple[float, int]:
         layout = gpus, tp, pp, micro
         if any(type(each) is not int or each < 1 for each in layout):
             raise ValueError(f"evaluate: sizes are whole numbers from 1, not {layout}.")

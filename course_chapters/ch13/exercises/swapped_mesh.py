@@ -1,5 +1,5 @@
 from course_chapters.ch13.exercises.probes import mesh_run
-from course_grader.exercises import Anything, Card, PerRank, Worth
+from course_grader.exercises import Card, PerRank, Tensor, TupleOf, Worth
 
 CARD = Card(
     title="Find the bug: a mesh that is right on four ranks",
@@ -51,5 +51,5 @@ Its test has {{shown}} and passes. A test of PyTorch had its axes mixed up in th
     vary=lambda draw: {"ranks": 9, "tp": 3, "shown": "nine ranks and tp_size 3"},
     needs=("07", "09"),
     probe=mesh_run,
-    returns=PerRank(Anything("(x, gradient)")),
+    returns=PerRank(TupleOf({"x": Tensor(), "gradient": Tensor()})),
 )

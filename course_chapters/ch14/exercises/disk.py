@@ -2,13 +2,16 @@
 
 import hashlib
 import zlib
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import combinations
-from typing import Any
 
 from course_chapters.ch14.memory_disk import MemoryDisk, Stopped
+from course_grader.records import Answer, Case
 
 STATES = 14  # disks that are tried after each crash, some of them alike
+Save = tuple[int, bytes]  # its step and data
+Finding = dict[str, object]
 
 
 class Disk:
@@ -75,7 +78,7 @@ class Disk:
         return [(told, dict(files)) for files, told in found.items()]
 
 
-def crashed(answers: Any, case: Any, comm: object = None) -> object:
+def crashed(answers: Sequence[Answer], case: Case, comm: object = None) -> object:
     """What the learner's `save` and `load` lead to on this disk, as a list of findings without repetitions.
 
     `case.args = (what, room, saves, next save, files to damage at once)`, each save a pair (step, data). `what` is
@@ -92,7 +95,7 @@ OTHERS = "notes.txt"  # a file of somebody else, which must stay
 _NOTES = {OTHERS: b"not a checkpoint", "todo": b"rest"}
 
 
-def _loaded(load: Any, disk: Disk) -> object:
+def _loaded(load: Answer, disk: Disk) -> object:
     """What loads: [step, digest of the data], None, or the name of an error."""
     try:
         found = load(disk)
@@ -110,13 +113,13 @@ def digest(data: bytes | bytearray) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _finding(how: str, done: Any, doing: Any, load: Any, disk: Disk) -> dict[str, object]:
+def _finding(how: str, done: int | None, doing: int | None, load: Answer, disk: Disk) -> Finding:
     loaded = _loaded(load, disk)
     notes = all(name in disk.names() and disk.read(name) == content for name, content in _NOTES.items())
     return {"how": how, "done": done, "doing": doing, "loaded": loaded, "notes": notes}
 
 
-def _plain(answers: Any, room: int, saves: Any, following: object, most: int) -> object:
+def _plain(answers: Sequence[Answer], room: int, saves: list[Save], following: object, most: int) -> object:
     save, load = answers
     disk, found = Disk(room, _NOTES), [_finding("before the first save", None, None, load, Disk(room, _NOTES))]
     for step, data in saves:
@@ -126,14 +129,14 @@ def _plain(answers: Any, room: int, saves: Any, following: object, most: int) ->
     return {"found": found, "written": disk.written, "stored": stored}
 
 
-def _kills(answers: Any, room: int, saves: Any, following: Any, most: int) -> object:
+def _kills(answers: Sequence[Answer], room: int, saves: list[Save], following: Save, most: int) -> object:
     save, load = answers
     whole = Disk(room, _NOTES)
     for each in saves:
         save(whole, *each)
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Finding] = {}
 
-    def tell(finding: dict[str, Any]) -> None:
+    def tell(finding: Finding) -> None:
         found.setdefault(repr({**finding, "how": ""}), finding)
 
     for at in range(whole.operations + 1):
@@ -163,7 +166,9 @@ def _kills(answers: Any, room: int, saves: Any, following: Any, most: int) -> ob
 ROUNDS = 6  # saves in a row that are killed
 
 
-def _again_and_again(answers: Any, room: int, saves: Any, following: Any, at: int, tell: Any) -> None:
+def _again_and_again(
+    answers: Sequence[Answer], room: int, saves: list[Save], following: Save, at: int, tell: Callable[[Finding], None]
+) -> None:
     """Several saves in a row are killed, each with all that it wrote left behind; then one comes through."""
     save, load = answers
     disk, how = Disk(room, _NOTES), f"{ROUNDS} saves in a row killed before operation {at}, then one more"
@@ -183,7 +188,7 @@ def _again_and_again(answers: Any, room: int, saves: Any, following: Any, at: in
         tell(_finding(how, first + ROUNDS, None, load, disk))
 
 
-def _full(answers: Any, room: int, saves: Any, following: Any, most: int) -> object:
+def _full(answers: Sequence[Answer], room: int, saves: list[Save], following: Save, most: int) -> object:
     save, load = answers
     disk = Disk(room, _NOTES)
     for each in saves:
@@ -206,7 +211,7 @@ def _full(answers: Any, room: int, saves: Any, following: Any, most: int) -> obj
     return {"found": [*found, _finding("after the next save", following[0], None, load, disk)], "raised": raised}
 
 
-def _damage(answers: Any, room: int, saves: Any, following: object, most: int) -> object:
+def _damage(answers: Sequence[Answer], room: int, saves: list[Save], following: object, most: int) -> object:
     save, load = answers
     disk = Disk(room, _NOTES)
     for each in saves:
@@ -214,7 +219,7 @@ def _damage(answers: Any, room: int, saves: Any, following: object, most: int) -
     return {"found": _flips(disk, load, saves[-1][0], most)}
 
 
-def _flips(disk: Disk, load: Any, newest: int, most: int) -> list[dict[str, object]]:
+def _flips(disk: Disk, load: Answer, newest: int, most: int) -> list[Finding]:
     """What loads after a bit flipped in up to `most` files."""
     files = {name: disk.read(name) for name in disk.names()}
     mine, found = [name for name in files if name not in _NOTES], []

@@ -15,8 +15,7 @@ The log is a list of `(second, event, step)` in order. The time before an event 
 - `"failure"`: its time is `"lost"`, or `"restart"` if the job was still down after the failure before.
 - `"restart"`: the job runs again from the checkpoint of `step`, which need not be the newest. The time since the
   failure is `"restart"`.
-- `"start"` comes first. The time before `"end"` counts as the time before a failure does: it belongs to an unfinished
-  step, or to a restart if the job was still down.
+- `"start"` comes first. `"end"` comes last, and the time before it counts like the time before a `"failure"`.
 
 Steps that are done again appear again in the log.""",
     **Worth(points=6, minutes=15, difficulty=2, importance=4),

@@ -18,12 +18,7 @@ COST, RESTART = 60.0, 10 * MINUTE
 BEST = faults.best_interval(COST, BETWEEN)
 FAST = faults.checkpoint_seconds(405e9 * CHECKPOINT_BYTES, LLAMA.storage)
 NODE_REPAIR = DAY
-PLAN_STORAGE, PLAN_COPY = (
-    10 * GB,
-    20 * GB,
-)  # B/s: shared storage, and a GPU's copies to host memory; assumptions of the plan
-
-
+PLAN_STORAGE, PLAN_COPY = 10 * GB, 20 * GB  # B/s: shared storage, a GPU's copies to host memory; assumed by the plan
 MOST_WAITING = 0.01
 RSC_SIZE = 1024  # GPUs of the jobs whose time between failures was measured
 
@@ -36,6 +31,9 @@ def _plan_goodput() -> float:
 
 def _waiting(spares: int) -> float:
     return faults.waiting_fraction(spares, BETWEEN, NODE_REPAIR)
+
+
+_SOURCES = "young-1974 daly-2006 llama3-2024 kokolis-2024 megascale-2024 gemini-2023 cui-2025 pillai-2014 palm-2022"
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
@@ -73,15 +71,5 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "state": lambda: bytes_text(EXACT * CHECKPOINT_BYTES),
     "storage": lambda: f"{bytes_text(PLAN_STORAGE)}/s",
     "copying": lambda: f"{bytes_text(PLAN_COPY)}/s",
-    "reading": lambda: reading(
-        "young-1974",
-        "daly-2006",
-        "llama3-2024",
-        "kokolis-2024",
-        "megascale-2024",
-        "gemini-2023",
-        "cui-2025",
-        "pillai-2014",
-        "palm-2022",
-    ),
+    "reading": lambda: reading(*_SOURCES.split()),
 }

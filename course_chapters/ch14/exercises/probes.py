@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import copy
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from course_grader.exercises.values import is_number
+from course_grader.exercises.values import is_number, is_row
 
 if TYPE_CHECKING:
     from course_grader.records import Answer, Case
@@ -95,16 +96,16 @@ def resumed(answers: tuple[Answer, ...], case: Case, comm: Comm | None = None) -
         return {"undisturbed": undisturbed, "resumed": fresh.seen(after)}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """The same with NumPy's numbers as Python's, which `torch.load(weights_only=True)` reads."""
     if isinstance(value, dict):
         return {_plain(name): _plain(each) for name, each in value.items()}
-    if type(value) in (list, tuple):
+    if is_row(value):
         return type(value)(map(_plain, value))
     return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
 
 
-def order_of(seed: int, samples: int) -> Any:
+def order_of(seed: int, samples: int) -> Callable[[int], list[int]]:
     """A function from the number of an epoch to its order of the samples' ids, which have gaps."""
     import random
 
@@ -124,7 +125,7 @@ def sampled(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     of their own.
     """
     seed, samples, batch, phases, consumed = case.args
-    drawn, kept, told = order_of(seed, samples), dict[object, list[int]](), []
+    drawn, kept, told = order_of(seed, samples), dict[int, list[int]](), []
 
     def order(epoch: int) -> list[int]:
         return kept[epoch] if epoch in kept else kept.setdefault(epoch, drawn(epoch))
@@ -135,13 +136,16 @@ def sampled(answer: Answer, case: Case, comm: Comm | None = None) -> object:
             for rank in reversed(range(ranks)):
                 kept.clear()
                 asked[rank] = answer(order, consumed, batch, rank, ranks)
-                changed = changed or any(ids != drawn(epoch) for epoch, ids in kept.items())
-            results = [_plain(asked[rank]) for rank in range(ranks)]
-            for each in results:
-                if type(each) not in (tuple, list) or len(each) != 2 or type(each[0]) not in (tuple, list):
+                changed = changed or any(own != drawn(epoch) for epoch, own in kept.items())
+            ids, ends = [], []
+            for rank in range(ranks):
+                each = _plain(asked[rank])
+                if not is_row(each) or len(each) != 2 or not is_row(each[0]):
                     return each
-            after = {int(each[1]) for each in results if is_number(each[1]) and each[1] == int(each[1])}
-            told.append({"ids": [list(each[0]) for each in results], "consumed": sorted(after), "changed": changed})
+                ids.append(list(each[0]))
+                ends.append(each[1])
+            after = {int(end) for end in ends if is_number(end) and end == int(end)}
+            told.append({"ids": ids, "consumed": sorted(after), "changed": changed})
             if len(after) != 1:
                 return told
             (consumed,) = after
@@ -157,7 +161,8 @@ class Job:
 
     def __init__(self, seed: int, batches: int, every: int, kills: list[int]) -> None:
         self.batches, self.every, self._seed = batches, every, seed
-        self._kills, self._calls, self._disk = set(kills), 0, None
+        self._kills, self._calls = set(kills), 0
+        self._disk: object = None
         self.saves: list[int] = []
         self.restart()
 
@@ -181,7 +186,7 @@ class Job:
             raise Killed
         self.weights = [*self.weights, (batch, step)]
 
-    def save(self, checkpoint: Any) -> None:
+    def save(self, checkpoint: object) -> None:
         self._disk = copy.deepcopy(checkpoint)
         self.saves.append(len(self.weights))
 
@@ -228,10 +233,10 @@ def guarded(answer: Answer, case: Case, comm: Comm | None = None) -> object:
     return said
 
 
-def _numbers(value: Any, depth: int = 4) -> int:
+def _numbers(value: object, depth: int = 4) -> int:
     """How many numbers an object's attributes hold, to a depth."""
     if isinstance(value, dict):
         value = list(value.values())
-    if depth and hasattr(value, "__len__") and not isinstance(value, (str, bytes)):
+    if depth and isinstance(value, Iterable) and hasattr(value, "__len__") and not isinstance(value, (str, bytes)):
         return sum(_numbers(each, depth - 1) for each in value)
     return 1

@@ -1,5 +1,5 @@
-from course_chapters.ch15.exercises.shared import words_of
 from course_grader.exercises import Card, Worth, rows
+from course_grader.exercises.audits import causes_text
 
 CAUSES = {
     "bits for bytes": "the printed number is in bit/s",
@@ -36,7 +36,7 @@ Return the pair `(cause, rate)`. `rate` is what **one wire really carries in one
 that waited. The cause is what makes the printed number more than 10 % larger than that, whether it is above the line
 or below; where several causes do, return the one with the largest effect:
 
-{words_of(CAUSES)}""",
+{causes_text(CAUSES)}""",
     **Worth(points=5, minutes=10, difficulty=3, importance=4),
     kind="more",
     hints=(

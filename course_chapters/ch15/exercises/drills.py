@@ -1,25 +1,9 @@
 """One-line questions of chapter 15, with other numbers every time."""
 
 from course_grader.exercises import Params, Random, asking
-from course_lib.estimate.units import GB, TFLOP
 
-PEAKS = (312 * TFLOP, 989.5 * TFLOP, 2250 * TFLOP)
-RUNS = {"params": (1.3e9, 7e9, 13e9, 70e9), "ranks": (8, 16, 64, 256), "peak": PEAKS}
-STEP = {"params": 7e9, "ranks": 64, "peak": PEAKS[1], "tokens": 524288, "seconds": 0.87}
 BILL = {"gpus": (8, 2, 4, 16), "price": (2.5, 2.0, 4.0, 5.0)}
 _drill = asking("15")
-
-
-def _step(draw: Random) -> Params:
-    chosen = {name: draw.choice(choices) for name, choices in RUNS.items()}
-    flops, mfu = 6 * chosen["params"] * 8192, draw.choice((0.25, 0.35, 0.45, 0.5))
-    return chosen | {"tokens": 8192 * chosen["ranks"], "seconds": round(flops / (chosen["peak"] * mfu), 2)}
-
-
-def _message(draw: Random) -> Params:
-    """A large all-reduce at a rate between an adapter's and NVLink's."""
-    nbytes, rate = draw.choice((GB, 4 * GB, 16 * GB)), draw.choice((50 * GB, 100 * GB, 200 * GB))
-    return {"nbytes": nbytes, "ranks": draw.choice((4, 8, 16)), "ms": round(1000 * nbytes / rate)}
 
 
 def _overlap(draw: Random) -> Params:
@@ -33,16 +17,6 @@ def _two_points(draw: Random) -> Params:
 
 
 DRILLS = (
-    _drill("mfu-of-a-step", "%", STEP, _step)(
-        "A step of {{tokens:int}} tokens, {{params:count}} parameters, takes {{seconds}} s on {{ranks}} GPUs of "
-        "{{peak:tflops}} (dense). MFU?"
-    ),
-    _drill("bus-of-all-reduce", "GB/s", {"nbytes": GB, "ranks": 8, "ms": 5}, _message)(
-        "An all-reduce of {{nbytes:gb}} over {{ranks}} ranks takes {{ms}} ms. Bus bandwidth?"
-    ),
-    _drill("half-of-the-line", "MB", alpha=(20, 5, 50, 200), beta=(50 * GB, 25 * GB, 200 * GB, 450 * GB))(
-        "A wire with α = {{alpha}} µs and β = {{beta:gbps}}. At which message size does it reach half of β?"
-    ),
     _drill("third-message", "µs", {"small": 55, "large": 130, "asked": 8}, _two_points)(
         "A message of n bytes takes α + n/β: 1 MB takes {{small}} µs, 16 MB take {{large}} µs. What do "
         "{{asked}} MB take?"
@@ -62,9 +36,6 @@ DRILLS = (
     _drill("minutes-for-a-budget", "minutes", budget=(10, 5, 20, 50), **BILL)(
         "{{budget:usd}} to spend, {{gpus}} GPUs at {{price:usd}} a GPU-hour, billed by the second. When must they "
         "stop at the latest?"
-    ),
-    _drill("strong-efficiency", "%", few_s=(3.2, 2.4), few=(8,), many_s=(0.6, 0.5), many=(64, 128))(
-        "One job: a step takes {{few_s}} s on {{few}} GPUs and {{many_s}} s on {{many}}. Strong-scaling efficiency?"
     ),
     _drill("kept-weights-sent", "GB", params=(7e9, 1e9, 13e9), bits=(16, 32), ranks=(8, 4, 64))(
         "`fully_shard`, {{params:count}} parameters, weights in {{bits}} bits, {{ranks}} ranks, "

@@ -1,5 +1,3 @@
-from typing import Any
-
 from course_grader.exercises import Card, Worth, pick, rows
 
 COPIES = {
@@ -8,7 +6,7 @@ COPIES = {
 }
 
 
-def _copies(name: str) -> dict[str, Any]:
+def _copies(name: str) -> dict[str, str]:
     return {"copies": name, "rule": COPIES[name]}
 
 

@@ -1,11 +1,9 @@
-from typing import Any
-
 from course_chapters.ch15.exercises.work import fsdp_job, seen, sets_with
 from course_grader.exercises import Card, Worth, rows
 from course_runs.reading import recorded
 
 
-def _sharded(which: str) -> dict[str, Any]:
+def _sharded(which: str) -> dict[str, object]:
     names = [f"{which}/fsdp", f"{which}/fsdp-kept"]
     return {"runs": names, "jobs": [fsdp_job(recorded(name)) for name in names], "seen": seen(names)}
 

@@ -1,5 +1,5 @@
-from course_chapters.ch15.exercises.shared import words_of
-from course_grader.exercises import Card, Worth, pick, rows
+from course_grader.exercises import Anything, Card, Maybe, Rows, Worth, pick
+from course_grader.exercises.audits import causes_text
 from course_grader.exercises.snippets import folded
 
 # bounds of the course's own gates: timed steps; slow end over fast end; share of the wall clock; share of the peak
@@ -38,7 +38,7 @@ reader of another computed 24 % where 46 % was printed (*foundation-model-stack/
   fast end, t[n // 10].
 - Return `(mfu, low, high)` as fractions. If the log allows no MFU, return the first of these words that applies:
 
-{words_of(REASONS, ordered=True)}
+{causes_text(REASONS, ordered=True)}
 
 Shown: a run of this course's recorded evidence, eight {{{{device}}}}, and faulty logs of the same run.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
@@ -57,5 +57,5 @@ Shown: a run of this course's recorded evidence, eight {{{{device}}}}, and fault
     params={"device": "H100 SXM", "least": LEAST, "spread": SPREAD, "waited": WAITED, "roof": ROOF},
     vary=pick(device=("H100 SXM", "A100 SXM 80GB", "B200 SXM")),
     needs=("01",),
-    probe=rows,
+    returns=Rows(Maybe(Anything())),
 )

@@ -3,7 +3,6 @@ chapters."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
 
 from course_chapters.running_example import core_minutes, reading_minutes, usd_text, whole_hours
 from course_lib.estimate import compute, facts
@@ -11,16 +10,12 @@ from course_lib.estimate.facts import scaling
 from course_lib.estimate.units import MINUTE, duration_text, number_text, percent_text
 from course_runs import budget as money
 from course_runs import preflight, tour
-from course_runs.evidence import Evidence
 from course_runs.evidence_checks import SPREAD
 from course_runs.reading import every, hardware, ranks_of, rows_of
 
 LAB_GPUS = 8
 PRICE = facts.price("H100 hour")
-LADDER = (1, 2, 4, 8)  # GPUs of one server
-DEAR = facts.price("H100 hour, hyperscaler high")
-PARTS = ("data", "forward", "backward", "communication", "optimizer", "checkpoint")
-Row = Mapping[str, Any]
+Row = Mapping[str, object]
 
 
 # --- recorded runs
@@ -35,25 +30,7 @@ def runs() -> tuple[Row, ...]:
 def ratios(quantity: str, ranks: int | None = None) -> list[float]:
     """Measured over predicted of each run that has both, of all runs or of those with so many ranks."""
     found = [row[f"{quantity}_ratio"] for row in runs() if ranks in (None, row["ranks"])]
-    return [ratio for ratio in found if ratio]
-
-
-# --- where a step goes
-
-
-def parts(content: Evidence) -> dict[str, float]:
-    """Seconds of a step by part, averaged over the timed steps; "other" is the rest."""
-    timed = content["raw"]["steps"][content["setup"]["warm_up"] :]
-    found = {name: sum(row.get("parts", {}).get(name, 0.0) for row in timed) / len(timed) for name in PARTS}
-    return {**found, "other": sum(row["seconds"] for row in timed) / len(timed) - sum(found.values())}
-
-
-def models(content: Evidence) -> dict[str, float]:
-    """Predicted seconds of a step if nothing overlaps, and if communication and the rest overlap fully."""
-    predicted = content["predicted"]["seconds"]
-    communication = predicted["communication"]
-    rest = sum(predicted.values()) - communication
-    return {"sum": rest + communication, "max": max(rest, communication)}
+    return [ratio for ratio in found if isinstance(ratio, float) and ratio]
 
 
 # --- money
@@ -66,17 +43,6 @@ def tour_seconds(gpus: int) -> float:
 
 def tour_dollars(gpus: int, price: float = PRICE) -> float:
     return money.dollars(tour_seconds(gpus), gpus, price)
-
-
-def ladder() -> list[dict[str, Any]]:
-    """For each number of GPUs: stages, seconds, dollars at two prices, and the stages that become possible."""
-    found: list[dict[str, Any]] = []
-    for gpus in LADDER:
-        names = [stage.name for stage in tour.stages(gpus, dry=False)]
-        new = [name for name in names if all(name not in rung["new"] for rung in found)]
-        money = {"seconds": tour_seconds(gpus), "low": tour_dollars(gpus), "high": tour_dollars(gpus, DEAR)}
-        found.append({"gpus": gpus, "stages": len(names), "new": new} | money)
-    return found
 
 
 # --- published runs

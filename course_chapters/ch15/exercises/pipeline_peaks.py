@@ -1,11 +1,9 @@
-from typing import Any
-
 from course_chapters.ch15.exercises.work import pipeline_job, seen, sets_with
 from course_grader.exercises import Card, ListOf, Maybe, Number, Rows, Worth
 from course_runs.reading import recorded
 
 
-def _pipelined(which: str) -> dict[str, Any]:
+def _pipelined(which: str) -> dict[str, object]:
     names = [f"{which}/pp-gpipe", f"{which}/pp-1f1b"]
     run = recorded(names[0])
     count = run["setup"]["layout"]["micro_batches"]

@@ -1,5 +1,3 @@
-from typing import Any
-
 from course_grader.exercises import Anything, Card, DictOf, Maybe, Rows, TupleOf, Worth
 
 LINES = {
@@ -17,13 +15,13 @@ WORDS = ("healthy", "degraded", "refuse")
 RUNS = {"healthy": "go", "degraded": "with care", "refuse": "no-go"}
 
 
-def limits_of(copy: float, bus: float, shared: float, files: int) -> dict[str, tuple[float, float]]:
+def limits_of(copy: float, bus: float, shared: float, files: float) -> dict[str, tuple[float, float]]:
     """For each line with limits: healthy from here on, refused below there."""
     pairs = (copy, copy / 2), (bus, bus / 2), (shared, shared / 8), (files, files // 4)
     return dict(zip(list(LINES)[3:], pairs, strict=True))
 
 
-def _limits(*sound: Any) -> dict[str, Any]:
+def _limits(*sound: float) -> dict[str, object]:
     limits = limits_of(*sound)
     return {"limits": limits, "shown": ", ".join(f'"{name}": ({a:g}, {b:g})' for name, (a, b) in limits.items())}
 

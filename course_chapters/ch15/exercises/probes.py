@@ -5,26 +5,44 @@ from __future__ import annotations
 
 import json
 import statistics
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from course_grader.exercises.probes import rows, unless_open
 from course_grader.exercises.values import copied
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from course_grader.records import Answer, Case
     from course_lib.cluster import Comm
+
+
+class Timed(TypedDict):
+    """A row of a sweep: the repeats of one size, in the order in which they ran."""
+
+    nbytes: int
+    seconds: list[float]
+
+
+class Visited(TypedDict):
+    """What a rank of a ring has in the end: the sum over all visits, the owners visited, and the caller's own block."""
+
+    total: Tensor
+    owners: list[int]
+    block: Tensor
+
 
 VISIT = 40e-6  # s of virtual time that a visit takes: a few latencies
 RUNS = 4  # runs of a training that an answer may ask for
 
 
-def passed_round(answer: Answer, case: Case, comm: Comm) -> object:
-    """The sum over all visits, the owners visited, and the caller's own block afterwards; `case.args = (block,)`."""
+def passed_round(answer: Answer, case: Case, comm: Comm) -> Visited:
+    """What the rank has after its answer; `case.args = (block,)`."""
     from torch import Tensor
 
     from course_grader.exercises.point_to_point import PointToPoint
 
-    owners: list[object] = []
+    owners: list[int] = []
 
     def visit(block: object, owner: object) -> object:
         if not isinstance(block, Tensor) or type(owner) is not int:
@@ -65,11 +83,12 @@ def sweeps(answers: tuple[Answer, ...], case: Case, comm: Comm | None = None) ->
     return unless_open(index, lambda: [_beside(sweep, *answers) for (sweep,) in table])
 
 
-def _beside(sweep: list[dict[str, Any]], predict: Any, held_out: Any) -> dict[str, object]:
-    found: dict[str, Any] = {"said": held_out(copied(sweep)), "others": {}, "everything": {}}
-    for place, row in enumerate(sweep):
-        size, measured = row["nbytes"], statistics.median(row["seconds"])
-        rest = [other for at, other in enumerate(sweep) if at != place]
-        found["others"][size] = predict(copied(rest), size) / measured
-        found["everything"][size] = predict(copied(sweep), size) / measured
-    return found
+def _beside(sweep: list[Timed], predict: Answer, held_out: Answer) -> dict[str, object]:
+    def ratio(row: Timed, rows: list[Timed]) -> float:
+        return predict(copied(rows), row["nbytes"]) / statistics.median(row["seconds"])
+
+    return {
+        "said": held_out(copied(sweep)),
+        "others": {row["nbytes"]: ratio(row, [other for other in sweep if other is not row]) for row in sweep},
+        "everything": {row["nbytes"]: ratio(row, sweep) for row in sweep},
+    }

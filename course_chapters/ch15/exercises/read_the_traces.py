@@ -1,5 +1,5 @@
-from course_chapters.ch15.exercises.shared import words_of
 from course_grader.exercises import Card, Maybe, Number, Rows, Word, Worth
+from course_grader.exercises.audits import causes_text
 
 TRACE_WORDS = {
     "warm-up again": "from the resumed step on, it has the rates of a new run",
@@ -32,7 +32,7 @@ hidden ones a number was moved so that the answer is close.
 
 Return the first word that applies:
 
-{words_of(TRACE_WORDS, ordered=True)}""",
+{causes_text(TRACE_WORDS, ordered=True)}""",
     **Worth(points=7, minutes=15, difficulty=3, importance=4),
     kind="more",
     hints=(

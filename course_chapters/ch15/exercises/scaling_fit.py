@@ -1,6 +1,4 @@
-from typing import Any
-
-from course_grader.exercises import Card, Worth, rows
+from course_grader.exercises import Anything, Card, Maybe, Rows, Worth
 
 GROWTH = {  # what adds the same seconds each time, and how much of it N GPUs have
     "doublings": ("doubling of the GPUs", "log₂(N / fewest)"),
@@ -8,7 +6,7 @@ GROWTH = {  # what adds the same seconds each time, and how much of it N GPUs ha
 }
 
 
-def _growth(name: str) -> dict[str, Any]:
+def _growth(name: str) -> dict[str, str]:
     return dict(zip(("growth", "adds", "law"), (name, *GROWTH[name]), strict=True))
 
 
@@ -51,5 +49,5 @@ Shown: two published series of this course's facts, one strong (1.34 billion par
     vary=lambda draw: _growth("servers"),
     structural="growth",
     needs=("07",),
-    probe=rows,
+    returns=Rows(Maybe(Anything()), Maybe(Anything())),
 )

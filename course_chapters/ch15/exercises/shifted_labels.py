@@ -1,5 +1,5 @@
-from course_chapters.ch15.exercises.shared import words_of
 from course_grader.exercises import Card, ListOf, Rows, Tensor, Word, Worth
+from course_grader.exercises.audits import causes_text
 
 LABEL_WORDS = {
     "shape": "the three tensors have different shapes",
@@ -43,7 +43,7 @@ def labeled(stream, length, mark):
 2. Write `label_fault(inputs, targets, counts, mark)`. It inspects somebody else's batch, whose rows are in any order.
    The batch has at most one fault:
 
-{words_of(LABEL_WORDS)}""",
+{causes_text(LABEL_WORDS)}""",
     **Worth(points=6, minutes=15, difficulty=2, importance=5),
     kind="more",
     form="bug",

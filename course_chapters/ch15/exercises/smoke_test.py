@@ -1,6 +1,6 @@
 from course_chapters.ch15.exercises.probes import run_again
-from course_chapters.ch15.exercises.shared import words_of
 from course_grader.exercises import Card, DictOf, Number, Word, Worth
+from course_grader.exercises.audits import causes_text
 
 SMOKE_WORDS = {
     "explodes": "a training loss is not a finite number, or more than twice the first one",
@@ -32,7 +32,7 @@ variances of the eight losses before and after. "No better" means better by the 
 
 Return the **first** of these words that applies:
 
-{words_of(SMOKE_WORDS, ordered=True)}
+{causes_text(SMOKE_WORDS, ordered=True)}
 
 Each run costs time: two are enough. The programs really ran; in some of the hidden ones a number was moved so that the
 answer is close.""",

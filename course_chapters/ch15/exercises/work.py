@@ -1,7 +1,6 @@
 """Recorded runs and data sheets as chapter 15's exercises use them: sizes, settings, measurements, peaks."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text, duration_text, rate_text
@@ -10,7 +9,7 @@ from course_runs.reading import recorded, recorded_names
 from course_runs.sizes import SIZES
 
 
-def as_run(content: Mapping[str, Any]) -> dict[str, Any]:
+def as_run(content: Evidence) -> dict[str, object]:
     """A training run's evidence as `honest_mfu` takes it: seconds of its steps, FLOPs of its model, and peaks of its
     devices.
 
@@ -32,15 +31,13 @@ def as_run(content: Mapping[str, Any]) -> dict[str, Any]:
 def peaks_of(device: str) -> dict[str, dict[str, float]]:
     """`dense_flops` and `sparse_flops` of a data sheet: 2:4 sparsity doubles the dense peak."""
     sheet = facts.device(device)
-    dense = {
-        "bfloat16": float(sheet.dense_flops),
-        **({"float8": float(sheet.fp8_flops)} if sheet.get("fp8_flops") else {}),
-    }
+    dense = {"bfloat16": float(sheet.dense_flops)}
+    dense |= {"float8": float(sheet.fp8_flops)} if sheet.get("fp8_flops") else {}
     return {"dense_flops": dense, "sparse_flops": {dtype: 2 * flops for dtype, flops in dense.items()}}
 
 
 FP32 = 4
-STATE, MOMENTS = 4 * FP32, 2 * FP32  # bytes per parameter: weight, gradient and two moments; the moments alone
+STATE = 4 * FP32  # bytes per parameter: weight, gradient and two moments
 WIDE = 3  # tensors of the MLP's inner width that its backward allocates at once
 
 
@@ -50,7 +47,7 @@ def sets_with(*names: str) -> tuple[str, ...]:
     return tuple(one for one in ("cpu2", "cpu4") if all(f"{one}/{name}" in known for name in names))
 
 
-def setting(name: str) -> dict[str, Any]:
+def setting(name: str) -> dict[str, object]:
     """The settings of a recorded training run, known before it began, for a prediction of its step."""
     run = recorded(name)
     setup, rates, layout = run["setup"], run["setup"]["rates"], run["setup"]["layout"]
@@ -81,7 +78,7 @@ def micro_tokens(run: Evidence) -> int:
     return run["setup"]["tokens_per_step"] // (layout["ddp"] * layout["fsdp"] * layout["micro_batches"])
 
 
-def fsdp_job(run: Evidence) -> dict[str, Any]:
+def fsdp_job(run: Evidence) -> dict[str, object]:
     """A recorded FSDP run as an argument of `fsdp_peak`."""
     block, embedding, head, wide = sizes(run)
     layers, setup = SIZES[run["setup"]["size"]].layers, run["setup"]
@@ -96,7 +93,7 @@ def fsdp_job(run: Evidence) -> dict[str, Any]:
     }
 
 
-def pipeline_job(run: Evidence) -> dict[str, Any]:
+def pipeline_job(run: Evidence) -> dict[str, list[float]]:
     """A recorded pipeline as an argument of `stage_peaks`; its layers must divide evenly into stages."""
     block, embedding, head, wide = sizes(run)
     size, layout, nbytes = SIZES[run["setup"]["size"]], run["setup"]["layout"], width(run)
@@ -125,6 +122,6 @@ def traces() -> dict[str, dict[str, list[tuple[float, float]]]]:
     return {name: run["raw"]["intervals"] for name, run in trained().items() if run["raw"].get("intervals")}
 
 
-def parted() -> dict[str, list[dict[str, Any]]]:
+def parted() -> dict[str, list[dict[str, object]]]:
     steps = {name: run["raw"]["steps"] for name, run in trained().items()}
     return {name: rows for name, rows in steps.items() if all(row.get("parts") for row in rows)}

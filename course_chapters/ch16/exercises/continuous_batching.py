@@ -13,7 +13,7 @@ CARD = Card(
 `plan(running, waiting, budget, free, size)`, which decides what the next iteration computes.
 
 - A request is `(id, tokens, cached)`. It has `tokens` tokens so far, of prompt and reply, and `cached` of them have
-  keys and values in pages of `size` tokens. At least one token is not cached; of a waiting request, none is.
+  keys and values in pages of `size` tokens. At least one token is not cached. A waiting request has none cached.
 - Both lists are in the order of arrival. One iteration computes at most `budget` tokens, and `free` pages are free.
 - Return `(run, preempted)`: a dictionary from id to the number of tokens to compute, and the list of the ids that lose
   their pages, in the order in which they lose them.

@@ -6,7 +6,7 @@ TIMES = {
 }
 
 CARD = Card(
-    title="How long a chunk?",
+    title="How large a chunk?",
     text="""A server computes prompts in chunks, so that a long prompt does not hold up the requests that are being
 answered. Write two functions: one predicts the latencies of a chunk size, the other chooses the size. An iteration over
 n tokens takes {{means}}. Times are whole microseconds.

@@ -20,7 +20,7 @@ Rules:
 
 - A page is cached if it is full, from `admit` on. Another request may use it if **all tokens up to its end** are the
   same. {{means}}
-- At least the last token of a prompt is computed, even if all of its pages are cached.
+- At least the last token of a prompt is computed, so its page is never taken from the cache.
 - A page whose tokens are cached already is not cached a second time. It is free as soon as its request ends.
 - A request first takes free pages that hold nothing cached. Then it evicts cached pages that no request uses, the one
   that was released longest ago first. Within one request, the **last** page counts as released first.

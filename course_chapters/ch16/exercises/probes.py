@@ -6,33 +6,38 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 from course_chapters.ch16.planned import serve_by_plan
 from course_grader.exercises.probes import rows, unless_open
-from course_grader.exercises.values import is_number
+from course_grader.exercises.values import is_number, is_row
+from course_grader.records import Answer, Case
 
+Table = Sequence[Sequence[float]]  # the probabilities of the next token by the token before
+Operations = Sequence[Sequence[Any]]  # each with the name of a method and its arguments
+State = tuple[list[object], list[int], list[int], dict[str, list[int]]]  # holds, users, free, tables of requests
 FULL = "full"  # what an operation is said to return that raises MemoryError
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """The same with lists for tuples, Python's numbers for NumPy's, and whole floats as ints."""
-    if type(value) in (list, tuple):
+    if is_row(value):
         return [plain(each) for each in value]
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         value = value.item()
     return int(value) if type(value) is float and is_number(value) and value == int(value) else value
 
 
-def _whole(value: Any) -> bool:
+def _whole(value: object) -> bool:
     return type(value) is int
 
 
 # --- page table
 
 
-def paged(answer: Any, case: Any, comm: Any = None) -> Any:
+def paged(answer: Answer, case: Case, comm: object = None) -> object:
     """What a page table says after each operation: [what was returned, the tables of live requests, free pages].
 
     `case.args = (pages, size, operations)`, each operation (name of the method, arguments …). With a 2 after these, a
@@ -44,7 +49,7 @@ def paged(answer: Any, case: Any, comm: Any = None) -> Any:
     return [told[-1] for told in zip(*(_operated(table, operations) for table in tables), strict=True)]
 
 
-def _operated(table: Any, operations: Any) -> Iterator[Any]:
+def _operated(table: Any, operations: Operations) -> Iterator[list[object]]:
     live: list[str] = []
     for name, *given in operations:
         if name != "start" and given[0] not in live:
@@ -53,6 +58,7 @@ def _operated(table: Any, operations: Any) -> Iterator[Any]:
         try:
             said = plain(getattr(table, name)(*given))
             said = said if name in ("append", "fork") else None  # nothing was asked of the others
+            said = [said] if type(said) is str else said  # returned, so it is no refusal
             live += [given[-1 if name == "fork" else 0]] if name in ("start", "fork") else []
             live = [each for each in live if name != "free" or each != given[0]]
         except MemoryError:
@@ -63,12 +69,12 @@ def _operated(table: Any, operations: Any) -> Iterator[Any]:
 # --- prefix cache
 
 
-def cached(answer: Any, case: Any, comm: Any = None) -> Any:
+def cached(answer: Answer, case: Case, comm: object = None) -> object:
     """What a prefix cache returns for each operation; `case.args = (pages, size, operations)`, with a 2 after these as
     in `paged`."""
     pages, size, operations, *count = case.args
     caches = [answer(pages, size) for _ in range(*count or (1,))]
-    told = []
+    told: list[object] = []
     refused: set[object] = set()
     for name, *given in operations:
         if name == "release" and given[0] in refused:
@@ -86,7 +92,7 @@ def cached(answer: Any, case: Any, comm: Any = None) -> Any:
 class Pool:
     """The pool of `repair-pages`. Page numbers in `free` are in the order in which they will be taken."""
 
-    def __init__(self, holds: list[Any], users: list[int], free: list[int]) -> None:
+    def __init__(self, holds: Sequence[object], users: Sequence[int], free: Sequence[int]) -> None:
         self.holds = list(holds)  # the prefix whose last tokens a page holds, or None
         self.users, self.free = list(users), list(free)
 
@@ -104,7 +110,7 @@ class Pool:
         self.users[page] += 1
 
 
-def repaired(answers: Any, case: Any, comm: Any = None) -> Any:
+def repaired(answers: Sequence[Answer], case: Case, comm: object = None) -> object:
     """What a pool holds after each operation: [what was returned, free pages, users of each page].
 
     `case.args = (index of the function that the case is about, (holds, users, free, tables), operations)`; an operation
@@ -114,13 +120,13 @@ def repaired(answers: Any, case: Any, comm: Any = None) -> Any:
     return unless_open(index, lambda: pooled(answers, state, operations))
 
 
-def pooled(answers: Any, state: Any, operations: Any) -> Any:
+def pooled(answers: Sequence[Answer], state: State, operations: Operations) -> object:
     """The same for a start state; hits are found as a server does, the longest prefix of which every page is held."""
     allocate, release = answers
-    *of_pool, tables = copy.deepcopy(state)
-    pool, told = Pool(*of_pool), []
+    holds, users, free, tables = copy.deepcopy(state)
+    pool, told = Pool(holds, users, free), []
     for name, request, *more in operations:
-        said: Any = None
+        said = None
         if name == "release":
             release(pool, list(tables.pop(request, [])))
         else:
@@ -137,19 +143,19 @@ def pooled(answers: Any, state: Any, operations: Any) -> Any:
     return plain(told)  # copied in the end: later calls must leave a table as it is
 
 
-def _is_table(said: Any, length: int, pages: int) -> bool:
+def _is_table(said: object, length: int, pages: int) -> bool:
     return type(said) is list and len(said) == length and all(_whole(page) and 0 <= page < pages for page in said)
 
 
 # --- iterations of a server
 
 
-def planned(answer: Any, case: Any, comm: Any = None) -> Any:
+def planned(answer: Answer, case: Case, comm: object = None) -> object:
     """Plans of an answer: for each state of `case.args = ("states", states)`, or for each iteration of ("serve",
     workload)."""
     kind, given = case.args
 
-    def plan(*state: Any) -> Any:
+    def plan(*state: object) -> object:
         said = answer(*state)  # of the runner's own copy: the caller sees what the answer changes
         if type(said) not in (list, tuple) or len(said) != 2 or type(said[0]) is not dict:
             return said
@@ -161,7 +167,7 @@ def planned(answer: Any, case: Any, comm: Any = None) -> Any:
 # --- speculative sampling
 
 
-def speculated(answers: Any, case: Any, comm: Any = None) -> Any:
+def speculated(answers: Sequence[Answer], case: Case, comm: object = None) -> object:
     """How often each output of `verify` came, or what `tokens_per_step` returns for each row.
 
     A row for `verify` is (target, draft, first token, guesses, times, seed): target and draft are tables with the
@@ -173,7 +179,7 @@ def speculated(answers: Any, case: Any, comm: Any = None) -> Any:
     return [_counted(answers[0], *row) for row in case.args[1]]
 
 
-def proposal(target: Any, draft: Any, token: int) -> list[float]:
+def proposal(target: Table, draft: Table | None, token: int) -> list[float]:
     """The probabilities with which a token is proposed after `token`."""
     if draft is not None:
         return list(draft[token])
@@ -188,12 +194,16 @@ class OtherChance(Exception):
     """An answer draws from another source than the generator that it is given."""
 
 
-def _counted(verify: Any, target: Any, draft: Any, first: int, guesses: int, times: int, seed: int) -> Any:
+def _counted(
+    verify: Answer, target: Table, draft: Table | None, first: int, guesses: int, times: int, seed: int
+) -> object:
     rng, counts = random.Random(seed), Counter[tuple[int, ...]]()
+    tokens = range(len(target))
+    sums = [list(accumulate(proposal(target, draft, token))) for token in tokens]
     for at in range(times):
         path = [first]
         for _ in range(guesses):
-            path += rng.choices(range(len(target)), proposal(target, draft, path[-1]))
+            path += rng.choices(tokens, cum_weights=sums[path[-1]])
         drafts = None if draft is None else [list(draft[token]) for token in path[:-1]]
         lists = [list(target[token]) for token in path], drafts, list(path[1:])
         twin = copy.copy(rng) if at < TWICE else None

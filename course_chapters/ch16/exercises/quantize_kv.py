@@ -1,4 +1,4 @@
-from course_grader.exercises import Card, Rows, Tensor, TupleOf, Worth, kept_rows, pick
+from course_grader.exercises import Card, Rows, Tensor, TupleOf, Worth, pick, rows, watched
 
 CARD = Card(
     title="A KV cache of few bits",
@@ -29,6 +29,6 @@ function can do both.
     hides=("course_lib.operate.serving.cache_bits:quantize", "course_lib.operate.serving.cache_bits:dequantize"),
     params={"bits": 4},
     vary=pick(bits=(2, 3, 5, 6)),
-    probe=kept_rows,
+    probe=watched(rows),
     returns=Rows(TupleOf({"codes": Tensor(), "scale": Tensor(), "low": Tensor()}), Tensor()),
 )

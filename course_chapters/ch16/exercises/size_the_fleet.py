@@ -14,7 +14,8 @@ Write three functions:
   use. Return None if `concurrency` is 0.
 - `inconsistent(report, slack)`: the indices of the impossible rows of `report` in ascending order. `report` is a list
   of (requests per second, mean seconds in the system, mean number of requests in the system). By Little's law the third
-  is the product of the others; a row is impossible if it differs by **more than** the fraction `slack` of the product.
+  is the product of the others; a row is impossible if the third differs from the product by **more than** the fraction
+  `slack` of the product.
 
 A first fleet serves {{rate}} requests per second with replies of {{answer}} tokens.""",
     **Worth(points=6, minutes=15, difficulty=2, importance=4),

@@ -8,11 +8,4 @@ else: how one-word answers are judged.
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(
-    __name__,
-    {
-        "catalog": ("FAMILIES", "FAULTS", "Fault"),
-        "settings": ("KINDS", "RANKS", "Settings"),
-        "symptoms": ("Symptoms", "drawn", "exam", "healthy", "simulate", "symptom"),
-    },
-)
+__getattr__, __dir__, __all__ = on_first_use(__name__)

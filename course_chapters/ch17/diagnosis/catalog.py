@@ -13,6 +13,9 @@ from course_lib.estimate.units import GB
 FAMILIES = ("memory", "time", "communication", "learning")
 
 
+Change = Callable[[np.random.Generator], Mapping[str, Any]]  # some of the fields of `Settings`
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """One cause."""
@@ -22,7 +25,7 @@ class Fault:
     chapter: str
     cause: str
     look: str  # what to look at first
-    change: Callable[[np.random.Generator], Mapping[str, Any]]  # settings that differ from a healthy job's
+    change: Change  # settings that differ from a healthy job's
 
 
 def _one(rng: np.random.Generator, value: float, others: float = 1.0) -> tuple[float, ...]:
@@ -35,7 +38,7 @@ def _rank_and_step(rng: np.random.Generator) -> tuple[int, int]:
     return int(rng.integers(RANKS)), int(rng.integers(1, STEPS))
 
 
-_MEMORY: tuple[tuple[str, str, str, str, Callable[[Any], Mapping[str, Any]]], ...] = (
+_MEMORY: tuple[tuple[str, str, str, str, Change], ...] = (
     (
         "graph kept",
         "02",

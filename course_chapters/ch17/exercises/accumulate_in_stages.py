@@ -1,5 +1,5 @@
 from course_chapters.ch17.exercises.probes import step_twice
-from course_grader.exercises import Anything, Card, PerRank, Worth
+from course_grader.exercises import Card, PerRank, Tensor, Worth
 
 WEIGHTS = {
     "batches": "the mean, over all ranks and batches, of each **batch's** mean loss. Every batch counts the same, "
@@ -50,5 +50,5 @@ Its test has one batch and passes.
     structural="weights",
     needs=("04", "07", "10"),
     probe=step_twice,
-    returns=PerRank(Anything("the gradient")),
+    returns=PerRank(Tensor("the gradient")),
 )

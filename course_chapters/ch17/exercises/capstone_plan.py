@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from typing import Any
 
 from course_chapters.ch17.exercises.probes import planned
 from course_grader.exercises import Anything, Card, ListOf, Worth
@@ -9,7 +8,7 @@ from course_lib.operate.capstone.task import CHANGES
 JOBS = (  # model, cluster, tokens of a sequence, sequences, billions of tokens, days, dollars, failure log, change
     ("llama3-70b", "104xH100", 32_768, 96, 120, 20.2, 93_000, 12, "slower wire"),
     ("llama3-70b", "104xH100", 32_768, 96, 120, 20.2, 93_000, 12, "lost rack"),
-    ("qwen2.5-72b", "56xH200", 32_768, 96, 80, 26.8, 108_000, 0, "lost rack"),
+    ("qwen2.5-72b", "56xH200", 32_768, 96, 80, 26.5, 107_000, 0, "lost rack"),
     ("llama2-70b", "104xA100", 16_384, 192, 80, 26.6, 67_500, 5, "lost rack"),
     ("qwen3-32b", "104xA100", 16_384, 192, 120, 22.8, 57_700, 5, "lost rack"),
     ("llama3-70b", "96xH100", 16_384, 192, 120, 17, 78_200, 1, "lost rack"),
@@ -18,7 +17,7 @@ JOBS = (  # model, cluster, tokens of a sequence, sequences, billions of tokens,
 )
 
 
-def _task(row: tuple[Any, ...]) -> Mapping[str, object]:
+def _task(row: tuple[str, str, int, int, int, float, int, int, str]) -> Mapping[str, object]:
     names = ("model", "cluster", "seq", "sequences", "billions", "days", "usd", "log", "change")
     return {**dict(zip(names, row, strict=True)), "means": CHANGES[row[-1]]}
 

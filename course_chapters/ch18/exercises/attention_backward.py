@@ -14,8 +14,9 @@ kept, in tiles of `rows` queries and `columns` keys. Compute each tile of weight
 - With P the weights and δ = Σ grad · out of each query: dV = Pᵀ grad, dS = P ∘ (grad Vᵀ − δ), and dQ and dK follow
   from dS as they follow from the gradient of any scores.
 
-Budget: keys, values and their gradients cross once; q, grad, log_sum, delta and dq cross once for each tile of keys, dq
-in both directions. At one time, at most six tiles of queries, six of keys and four of scores are in fast memory.""",
+Budget: keys and values are loaded and their gradients stored once; q, grad, log_sum, delta and dq move once for each
+tile of keys, dq in both directions. At one time, at most six tiles of queries, six of keys and four of scores are in
+fast memory.""",
     **Worth(points=10, minutes=25, difficulty=4, importance=4),
     kind="more",
     hints=(

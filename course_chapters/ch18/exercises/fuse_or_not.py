@@ -12,7 +12,7 @@ in bytes. A kernel is a run of consecutive operations.
   in `keep`. All else stays in registers.
 - A `"matmul"` is a kernel of its own. A `"reduction"` ends its kernel: every value must be there before any other
   operation can use it. `"pointwise"` operations go anywhere.
-- A kernel has registers for reading at most `most` tensors.
+- A kernel reads at most `most` tensors.
 
 Write two functions:
 
@@ -23,8 +23,8 @@ Write two functions:
 The visible chain has {{count}} operations, and its kernels read at most {{most}} tensors.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
-        "Which tensors does a kernel read that none of its own operations made? Which of its results does anybody else "
-        "need?",
+        "Which tensors does a kernel read that none of its own operations made? Which of its results does another "
+        "kernel need?",
         "Fusing as much as fits from the left is not always the cheapest: try every place for the last cut, with the "
         "best division of what lies before it.",
         "`best[j] = min(best[i] + cost(ops[i:j]) for i < j if ops[i:j] may be one kernel)`; keep the i that won. A run "

@@ -8,8 +8,8 @@ CARD = Card(
 parallelism. Rank r has the rows `x` (rows, in) of its own tokens and its columns `weight` (in, out). It returns the
 product of *all* ranks' rows with its `weight`, in the order of ranks: (ranks · rows, out).
 
-- `matmul(a, b)` multiplies and takes time on the cluster's clock, in proportion to the rows of `a`. Use it for every
-  row, once.
+- `matmul(a, b)` multiplies and takes time on the cluster's clock, in proportion to the rows of `a`. Multiply each
+  row once, with this function.
 - All ranks have equally many rows. The arguments stay as they are.
 - **Bytes:** no rank sends more than an all-gather around a ring does: N − 1 times its own rows' bytes.
 - **Time:** with t for the product of one rank's rows and h for one hop (latency plus those rows' bytes over the

@@ -12,8 +12,8 @@ with the shortest time (the fewest, if several are equally fast). Times are in s
 - All ranks do the same at the same time. When a rank begins to multiply a piece, it also sends it on, unless the piece
   has been at all ranks. The message leaves at once, or when all bytes of the message before it have left. It arrives
   `latency` after its own last byte has left.
-- What arrives is the piece that comes `pieces` later in the order. A rank begins with a piece when it is there and the
-  product before it is done.""",
+- What arrives is the piece that comes `pieces` later in the order. A rank begins to multiply a piece when the
+  piece is there and the product before it is done.""",
     **Worth(points=8, minutes=20, difficulty=4, importance=4),
     kind="more",
     hints=(

@@ -1,6 +1,7 @@
-from typing import Any
+from collections.abc import Sequence
 
 from course_grader.exercises import Anything, Card, Worth, unless_open
+from course_grader.records import Answer, Case
 
 GIVEN = """def clip(x, limit):
     norm = x.norm()
@@ -23,14 +24,14 @@ class Ramp(torch.nn.Module):
         return x * min(self.calls / self.steps, 1)"""
 
 
-def compiled_calls(answers: Any, case: Any, comm: Any = None) -> Any:
+def compiled_calls(answers: Sequence[Answer], case: Case, comm: object = None) -> object:
     """What an answer returns under torch.compile for each row of `case.args = (index, rows)`, the first row of a class
     being its arguments; the number of graphs that were compiled, and why one is not possible."""
     from course_chapters.ch18.compiled import watched
 
     index, table = case.args
 
-    def calls() -> Any:
+    def calls() -> object:
         function, rows = (answers[2](*table[0]), table[1:]) if index == 2 else (answers[index], table)
         seen = watched(function, rows)
         return list(seen.values), sum(seen.graphs), seen.broke

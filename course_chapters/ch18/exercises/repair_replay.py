@@ -1,10 +1,14 @@
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Number
+from course_grader.records import Answer, Case
 
-Named = dict[str, Any]  # tensors
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Named = dict[str, "Tensor"]
 
 
 def _recurrent(named: Named) -> None:
@@ -24,7 +28,7 @@ def _twice(named: Named) -> None:
 STEPS: Mapping[str, Callable[[Named], None]] = {"recurrent": _recurrent, "plain": _plain, "twice": _twice}
 
 
-def replays(answer: Any, case: Any, comm: Any = None) -> Any:
+def replays(answer: Answer, case: Case, comm: object = None) -> object:
     """What the answer makes of the batches of `case.args = (step, batches)`, looked at after the last call; the batches
     as they are then, and how often a capture began and the step's Python ran."""
     from course_chapters.ch18.capture import Graph
@@ -74,8 +78,8 @@ def replayed(step, Graph):
 - `step(named)` takes a dictionary of tensors. It may add entries and bind others anew; it changes no tensor in place.
 - `run(batch)` returns a new dictionary: what `step` makes of a copy of `batch`. It leaves `batch` and earlier results
   as they are.
-- `step` runs **once** for each set of names, shapes and dtypes, inside a capture. All else is replays. `Graph` is
-  `capture.Graph`, counted.
+- `step` runs **once** for each set of names, shapes and dtypes, inside a capture. All else is done by replays. `Graph`
+  is `capture.Graph`, counted.
 
 The visible batches have {{rows}} rows.""",
     **Worth(points=6, minutes=15, difficulty=3, importance=4),

@@ -4,9 +4,15 @@ communication runs: results as plain data."""
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_grader.exercises.result_schema import DictOf, Number, PerRank, Tensor
+
+if TYPE_CHECKING:
+    import torch
+
+    from course_grader.records import Answer, Case
+    from course_lib.cluster import Comm
 
 METERED = {"traffic": Number("bytes"), "peak": Number("bytes"), "tiles": Number("tiles")}
 FORWARD = DictOf({"out": Tensor(), "log_sum": Tensor(), **METERED})
@@ -14,7 +20,7 @@ BACKWARD = DictOf({"dq": Tensor(), "dk": Tensor(), "dv": Tensor(), **METERED})
 GATHERED = PerRank(DictOf({"out": Tensor(), "rows": Number("rows")}))
 
 
-def _run(answer: Any, case: Any, given: str, results: str, notes: str = "") -> dict[str, Any]:
+def _run(answer: Answer, case: Case, given: str, results: str, notes: str = "") -> dict[str, object]:
     """A kernel's results, which had NaN before it, with the bytes that it moved and held; `case.args` are the sizes of
     its tiles and then what is given. It gets the calls of a kernel, not the slow memory."""
     from course_chapters.ch18.fast_memory import FastMemory
@@ -31,17 +37,17 @@ def _run(answer: Any, case: Any, given: str, results: str, notes: str = "") -> d
     return {**dict(zip(results.split(), memory.slow(*results.split()), strict=True)), **metered}
 
 
-def attention_forward(answer: Any, case: Any, comm: Any = None) -> Any:
+def attention_forward(answer: Answer, case: Case, comm: object = None) -> object:
     """Output and log-sums; `case.args = (rows, columns, q, k, v)`."""
     return _run(answer, case, "q k v", "out log_sum")
 
 
-def attention_backward(answer: Any, case: Any, comm: Any = None) -> Any:
+def attention_backward(answer: Answer, case: Case, comm: object = None) -> object:
     """The three gradients; `case.args = (rows, columns, q, k, v, out, log_sum, grad)`."""
     return _run(answer, case, "q k v out log_sum grad", "dq dk dv", "delta")
 
 
-def gathered(answer: Any, case: Any, comm: Any = None) -> Any:
+def gathered(answer: Answer, case: Case, comm: Comm) -> object:
     """A rank's product with all rows, and how many rows it multiplied;
     `case.args = (seconds for the rows of one rank, x, weight)`."""
     from course_grader.exercises.point_to_point import PointToPoint
@@ -49,7 +55,7 @@ def gathered(answer: Any, case: Any, comm: Any = None) -> Any:
     seconds, x, weight = case.args
     rows = 0
 
-    def matmul(a: Any, b: Any) -> Any:
+    def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         nonlocal rows
         rows += len(a)
         comm.compute(seconds * len(a) / len(x), label="product")

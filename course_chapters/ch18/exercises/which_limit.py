@@ -28,8 +28,8 @@ CARD = Card(
 is no longer the limit. Then you can tell from a shape whether fusion, a graph or a larger batch helps.
 
 - `limit(m, k, n, size, flops, bandwidth, launch)` returns `(seconds, word)` for C = A·B with A (m, k), B (k, n) and
-  `size` bytes per number. The host needs `launch` s for each kernel. Bytes at `bandwidth` and FLOP at `flops` pass
-  at the same time. A and B are read once, C is written once. {{{{means}}}} The
+  `size` bytes per number. The host needs `launch` s for each kernel. The device moves bytes at `bandwidth` and
+  computes at `flops`, both at the same time. A and B are read once, C is written once. {{{{means}}}} The
   word names the longest time: `"launch"`, `"memory"` or `"compute"`; on a tie, the
   first of these.
 - `fewest_tokens(k, n, size, flops, bandwidth, launch)` returns the least whole `m` for which the word is not

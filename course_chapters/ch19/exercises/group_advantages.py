@@ -25,8 +25,8 @@ answers arrive mixed, and a question can have any number of them.
 - If all rewards of a question are equal, its answers get exactly 0. A single answer to a question gets 0, too.
 - `useful(rewards, questions)`: the questions with at least one advantage other than 0, each once, in increasing order.
 
-For example, rewards of {{first}}, 0, 1 and {{first}} to questions 7, 7, 3 and 7 have the advantages {{better}},
-{{worse}}, 0 and {{better}}, and question 7 alone is useful.""",
+For example, rewards of {{first}}, 0, 1 and {{first}} for answers to questions 7, 7, 3 and 7 give the advantages
+{{better}}, {{worse}}, 0 and {{better}}, and question 7 alone is useful.""",
     **Worth(points=5, minutes=10, difficulty=2, importance=5),
     hints=(
         "What can you learn from one answer to a question if you know nothing about the others?",

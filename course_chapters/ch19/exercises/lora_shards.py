@@ -12,10 +12,10 @@ nothing extra.
 - `step_bytes(out, wide, rank, tp, dp, cut, width)`: bytes that a rank sends for this adapter after the backward pass.
   First a ring all-reduce over `tp` completes the partial gradient. Then one over `dp` averages all that the rank holds.
   Gradients have `width` bytes per number, {{width}} in the first case.
-- `fsdp_share(frozen, trained, gathers)`: bytes of a step under FSDP, over those of full training. `frozen` numbers stay
-  as they are and `trained` ones are added beside them. All have the same bytes per number wherever they travel, and are
-  gathered `gathers` times; trained ones are reduce-scattered once. Full training has the `frozen` numbers alone,
-  and trains them.""",
+- `fsdp_share(frozen, trained, gathers)`: bytes of a step with adapters under FSDP, divided by those of full training.
+  With adapters, `frozen` numbers stay as they are and `trained` ones are added. All are gathered `gathers` times, and
+  the trained ones are reduce-scattered once. Full training has the `frozen` numbers alone: it gathers them as often and
+  reduce-scatters them once. All numbers have the same bytes wherever they travel.""",
     **Worth(points=7, minutes=15, difficulty=3, importance=4),
     kind="more",
     hints=(

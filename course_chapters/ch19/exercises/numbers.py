@@ -1,7 +1,6 @@
 """Texts of the numbers in chapter 19's prose, each computed from published figures and the library's formulas."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from course_chapters.ch19 import adding, long_tail, loop_film, loops, lora, post_plan
 from course_chapters.running_example import GPUS, opening, reading
@@ -25,7 +24,7 @@ SENDING, RECEIVING = 256, 128  # GPUs of the published transfer, as the claim's 
 TRILLION_SHARE = 1e12 / RECEIVING  # bytes of a trillion fp8 weights on each of 128 GPUs, if they hold one copy together
 
 
-def _recorded(part: str, name: str) -> Any:
+def _recorded(part: str, name: str) -> float:
     """A value of the shipped evidence of `course run posttrain`."""
     shipped = [content for origin, _, content in evidence.found("posttraining") if origin == "recorded"]
     return shipped[0][part][name]

@@ -17,8 +17,8 @@ wrote the answer, `new` with today's weights.
 - `engine_weights(old, generator, cap)`: the weight of each token, from the ratio of `old` to `generator`. {{rule}}.
 - `losses(new, old, generator, advantage, clip, cap)`: of each token, the weight times PPO's clipped loss with the ratio
   of `new` to `old` and the clip 1 ± `clip`.
-- `clipped(new, old, advantage, clip)`: how many tokens have no gradient by `new` because of the clip. A ratio that
-  equals an edge of the clip still has one. With an advantage of 0, the clip is the cause for none.
+- `clipped(new, old, advantage, clip)`: how many tokens have no gradient with respect to `new` because of the clip.
+  A ratio that equals an edge of the clip still has one. With an advantage of 0, none is counted.
 - A token whose ratio is not a number has the weight 0 and the loss 0, and is not counted by `clipped`. That happens if
   a log probability is NaN, or if both are −∞. A ratio of infinity is a number here.
 

@@ -1,10 +1,11 @@
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 from course_grader.exercises import Card, Worth, pick
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything
 from course_grader.exercises.values import copied
+from course_grader.records import Answer, Case
 
 _SERVER = """```python
 def update_weights(server, weights, version):
@@ -17,19 +18,19 @@ def publish(server, request, beginning, page):
 ```"""
 
 
-def _servers(answers: Any, case: Any, comm: object = None) -> Any:
+def _servers(answers: Sequence[Answer], case: Case, comm: object = None) -> object:
     """[version, weights, cache, users, free pages] of the server after each call; its fields are a row's first
     argument."""
 
-    def called(index: int, fields: dict[str, Any], *given: Any) -> list[Any]:
+    def called(index: int, fields: dict[str, object], *given: object) -> list[object]:
         server = SimpleNamespace(**copied(fields))
         answers[index](server, *given)
         return [server.version, server.weights, sorted(server.cache.items()), list(server.users), list(server.free)]
 
-    def update(fields: dict[str, Any], version: int) -> list[Any]:
+    def update(fields: dict[str, object], version: int) -> list[object]:
         return called(0, fields, f"w{version}", version)
 
-    def publish(fields: dict[str, Any], began: int, beginning: str, page: int) -> list[Any]:
+    def publish(fields: dict[str, object], began: int, beginning: str, page: int) -> list[object]:
         return called(1, fields, SimpleNamespace(version=began), beginning, page)
 
     return rows((update, publish), case)

@@ -1,8 +1,14 @@
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, DictOf, PerRank
+from course_grader.records import Answer, Case
+
+if TYPE_CHECKING:
+    from course_lib.cluster import Comm
 
 SERVES: Mapping[str, str] = {
     "in turn": "in turn: of n copies, generator g gets its part from copy g mod n",
@@ -10,7 +16,7 @@ SERVES: Mapping[str, str] = {
 }
 
 
-def _synced(answer: Any, case: Any, comm: Any = None) -> Any:
+def _synced(answer: Answer, case: Case, comm: Comm) -> object:
     """What a rank returns, "x"; and whether it changed its arguments, "touched"."""
     import torch
 
@@ -27,10 +33,10 @@ CARD = Card(
 
 - Ranks 0 to T − 1 are the trainer's: rank r holds `shard`, all columns of rows `rows[r] = (start, stop)`.
 - The ranks after them are the generator's: generator g is rank T + g and needs all rows of columns `columns[g] =
-  (start, stop)`. Its `shard` has no rows, and the dtype and the columns of the matrix.
+  (start, stop)`. Its `shard` has no rows, but the dtype and the columns of the matrix.
 - A trainer rank returns its `shard`, a generator rank its part: (all rows, its columns), in the dtype of `shard`.
-- Two trainer ranks hold the same rows, as copies of each other, or different ones. Row ranges come in any order and may
-  be empty; columns of generators may overlap.
+- Two trainer ranks hold either the same rows, as copies of each other, or no row in common. Row ranges come in any
+  order and may be empty; columns of generators may overlap.
 - Copies, counted by rank, share the work {{means}}.
 
 Budget: a generator rank receives each number that it needs once, and sends nothing.""",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from course_grader.exercises.probes import unless_open
+from course_grader.records import Answer, Case
+
+if TYPE_CHECKING:
+    from course_lib.cluster import Comm
 
 
-def outer_rounds(answer: Any, case: Any, comm: Any = None) -> Any:
+def outer_rounds(answer: Answer, case: Case, comm: Comm) -> object:
     """What a worker holds after each of several outer steps: shared weights, then velocity, tensor by tensor.
 
     `case.args = (shared, velocity, moves)`: the first shared weights and velocity, and by how much this worker goes
@@ -28,7 +33,7 @@ def outer_rounds(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"x": rounds, "touched": touched}
 
 
-def streamed(answers: Any, case: Any, comm: Any = None) -> Any:
+def streamed(answers: Sequence[Answer], case: Case, comm: object = None) -> object:
     """Gradients where `case.args[0]` is 0, else shared weights after a merge; and whether other tensors were changed.
 
     `case.args = (index, one, local, alpha)`: the weights at the last exchange, or the new shared ones.
@@ -39,7 +44,7 @@ def streamed(answers: Any, case: Any, comm: Any = None) -> Any:
     mine = [each.clone() for each in one]  # of the model, which a merge changes
     own = [each.clone() for each in local]
 
-    def run() -> dict[str, Any]:
+    def run() -> dict[str, object]:
         found = answers[0](list(mine), list(own)) if index == 0 else mine
         if index:
             answers[1](list(mine), list(own), alpha)

@@ -1,22 +1,16 @@
 """How chapter 20 calls answers that refuse bad input."""
 
 from collections.abc import Callable
-from typing import Any
 
-from course_grader.exercises.probes import rows
+from course_grader.exercises.probes import or_refusal, rows
+from course_grader.records import Answer, Case
 
 
-def rows_or_error(answers: Any, case: Any, comm: object = None) -> Any:
-    """As `rows`; where an answer raises ValueError, {"error": its text} comes back."""
+def rows_or_error(answers: Answer | tuple[Answer, ...], case: Case, comm: object = None) -> object:
+    """As `rows`; where an answer raises ValueError, {"refused": its text} comes back."""
 
     def told(function: Callable[..., object]) -> Callable[..., object]:
-        def call(*given: object) -> object:
-            try:
-                return function(*given)
-            except ValueError as error:
-                return {"error": str(error)}
-
-        return call
+        return lambda *given: or_refusal(function, *given)
 
     functions = answers if isinstance(answers, tuple) else (answers,)
     return rows(tuple(map(told, functions)), case)

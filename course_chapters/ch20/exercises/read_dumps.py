@@ -14,17 +14,18 @@ began as `(cause, ranks, group, number)`.
   `"completed"`. There are also `"profiling_name"`, `"input_sizes"`, `"time_created_ns"`.
 - A rank **stands** in its first entry that is not completed. Later ones are only queued. If no rank stands, return
   None.
-- The hang began in a call in which a rank stands, while no rank of its group that has not completed it stands
-  elsewhere. There is at least one. Of several, take the one with the smallest `"time_created_ns"` of all its entries.
+- The hang began in a call in which a rank stands and for which no rank is late because of another call: of the ranks
+  of its group that have not completed it, none stands in a different call. There is at least one such call. Of several,
+  take the one with the smallest `"time_created_ns"` of all its entries.
 
-`cause` is the first of these with any `ranks`, which are sorted. The two that compare ask all entries of the call, the
-others only ranks that have not completed it:
+`cause` is the first row of this table that applies to any rank, and `ranks` lists those ranks, sorted. `"operation"`
+and `"sizes"` compare all entries of the call. The other rows are only about ranks that have not completed it:
 
 | cause | ranks |
 |---|---|
 | `"dead"` | without a dump |
 | `"absent"` | without an entry of the call |
-| `"operation"` | whose `"profiling_name"` is not that of more than half of them; all if no name is |
+| `"operation"` | whose `"profiling_name"` is not that of more than half of the entries; all if no name is |
 | `"sizes"` | the same for `"input_sizes"` |
 | `"busy"` | whose entry is scheduled: the GPU has not reached it |
 | `"network"` | all: they are in it, and it does not end |""",

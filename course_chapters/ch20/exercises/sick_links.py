@@ -17,8 +17,8 @@ returns what explains the slow pairs, as a list of tuples in any order.
 - `seconds[src][dst]` is the time from rank `src` to rank `dst`. Ranks 0 to `per_node` − 1 are in the first node, the
   next ones in the second, and so on. Ignore pairs inside a node and the diagonal: they do not use the network.
 - A pair is slow if its time is more than `factor` times {{means}}.
-- `("send", r)`: rank r has at least two such pairs, and all pairs *from* it are slow. `("receive", r)`: the same for
-  all pairs *to* it. `("both", r)`, in place of these two, if both are true.
+- `("send", r)`: there are at least two pairs *from* rank r, and all of them are slow. `("receive", r)`: the same for
+  pairs *to* it. `("both", r)`, in place of these two, if both are true.
 - `("path", src, dst)`: a slow pair that no such rank explains: `src` is not blamed for sending, and `dst` is not blamed
   for receiving.
 - If a pair of different nodes has no time (`None`), raise a `ValueError` that names both ranks: an unmeasured link is

@@ -18,7 +18,7 @@ dictionary that gives every name in the list `nodes` one of the words `"good"`, 
   computation that is the same on all nodes; `"rates"`, the measured rates of its adapters; `"hot"`, the share of the
   time in which heat slowed its GPUs.
 - A node is **bad** if it has no report, if it has uncorrected errors, if it has no rate, or if its checksum is not the
-  one of more than half of the reports.
+  one that more than half of the reports have.
 - A node that is not bad is **slow** if its lowest rate is less than `least` times {{means}}, or if `hot` is more than
   {{hot:percent}}.
 - Raise a `ValueError` that names every node that is more than once in the list and every reporting node that is not in

@@ -5,8 +5,8 @@ from course_grader.exercises.result_schema import Number, Rows
 CARD = Card(
     title="How often should a run validate?",
     text="""Every `every` steps of `step` seconds, training stops for a validation of `check` seconds. A fault such as
-bad data begins at a random moment of training and spoils all later steps. It is reported after {{needed}}
-validation(s) in a row have seen it. Write three functions.
+bad data begins at a random moment of training and spoils all later steps. It is reported when enough validations
+in a row have seen it: here {{needed}}. Write three functions.
 
 - `time_share(every, step, check)`: the share of all time that validations take.
 - `mean_delay(every, step, check)`: the mean seconds from the fault to the end of the validation that reports it. The

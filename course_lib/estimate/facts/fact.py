@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TypeVar
 
 from course_lib.estimate import units
 
@@ -18,6 +18,7 @@ _TO_BASE = {
     "token": (1.0, "tokens"),
 }
 _COUNTED = {"day", "failure", "month", "year", "device", "rank"}
+Entry = TypeVar("Entry")
 
 
 class Fact(float):
@@ -174,7 +175,7 @@ def references() -> dict[str, Reference]:
     return dict(_references())
 
 
-def find(what: str, name: str, known: dict[str, Any]) -> Any:
+def find(what: str, name: str, known: Mapping[str, Entry]) -> Entry:
     """The entry called `name`, in any case; else a ValueError that lists the names nearest to it."""
     if isinstance(name, str):
         if name in known:

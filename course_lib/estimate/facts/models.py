@@ -1,8 +1,8 @@
 """Model shapes: what one must know of a transformer to count its parameters, bytes and FLOPs."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from course_lib.estimate.facts.fact import find, reference, rows
 
@@ -86,17 +86,17 @@ _WHOLE = ("layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab", "
 _MORE = ("experts", "top_k", "expert_ffn", "params", "active_params")
 
 
-def _numbers(row: dict[str, str]) -> dict[str, Any]:
+def _numbers(row: dict[str, str], details: dict[str, str]) -> dict[str, int]:
     """A model's whole numbers, by field."""
-    return {field: int(row[field]) for field in (*_WHOLE, *_MORE)}
+    found = {field: int(row[field]) for field in (*_WHOLE, *_MORE)}
+    return found | {field: int(value) for field, value in details.items() if field != "attention_biases"}
 
 
 @cache
 def _models() -> dict[str, ModelShape]:
-    details: dict[str, dict[str, Any]] = {}
+    details: dict[str, dict[str, str]] = defaultdict(dict)
     for row in rows("model_details.csv"):
-        value = row["value"]
-        details.setdefault(row["model"], {})[row["field"]] = int(value) if value.isdigit() else value
+        details[row["model"]][row["field"]] = row["value"]
     return {
         row["name"]: ModelShape(
             name=row["name"],
@@ -109,8 +109,8 @@ def _models() -> dict[str, ModelShape]:
             note=row["note"],
             source=reference(row["source"]).short,
             date=row["date"],
-            **_numbers(row),
-            **details.get(row["name"], {}),
+            attention_biases=details[row["name"]].get("attention_biases", ""),
+            **_numbers(row, details[row["name"]]),
         )
         for row in rows("models.csv")
     }

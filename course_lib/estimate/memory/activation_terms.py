@@ -8,7 +8,7 @@ et al. 2022).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
@@ -175,7 +175,7 @@ def _inner_width(one: Shape) -> Numeric:
 
 
 def outside_terms(
-    shape: Any,
+    shape: object,
     batch: Numeric,
     seq: Numeric,
     layout: Layout | None = None,

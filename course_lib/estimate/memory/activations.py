@@ -1,9 +1,16 @@
 """Activation memory in bytes, as sums over the terms of `terms`."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Unpack
 
-from course_lib.estimate.memory.activation_terms import Term, kernels_of, layer_terms, outside_terms
+from course_lib.estimate.memory.activation_terms import (
+    Kernels,
+    Term,
+    TermChoices,
+    kernels_of,
+    layer_terms,
+    outside_terms,
+)
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.shapes import shape as shape_of
 from course_lib.estimate.units import Numeric
@@ -14,21 +21,18 @@ def total_bytes(terms: Iterable[Term]) -> Numeric:
     return sum(term.nbytes for term in terms)
 
 
-def layer_bytes(shape: Any, batch: Numeric, seq: Numeric, layout: Layout | None = None, **choices: Any) -> Numeric:
+def layer_bytes(
+    shape: object, batch: Numeric, seq: Numeric, layout: Layout | None = None, **choices: Unpack[TermChoices]
+) -> Numeric:
     """Bytes that one layer keeps for one micro-batch on one rank. `choices` as for `layer_terms`."""
     return total_bytes(layer_terms(shape, batch, seq, layout, **choices))
 
 
 def recomputed_bytes(
-    shape: Any,
-    batch: Numeric,
-    seq: Numeric,
-    layout: Layout | None = None,
-    *,
-    checkpointing: str = "none",
-    **choices: Any,
+    shape: object, batch: Numeric, seq: Numeric, layout: Layout | None = None, **choices: Unpack[TermChoices]
 ) -> Numeric:
     """Temporary bytes while the backward pass recomputes one layer; 0 without checkpointing."""
+    checkpointing = choices.pop("checkpointing", "none")
     if checkpointing == "none":
         return 0.0
     terms, selective = (
@@ -39,12 +43,12 @@ def recomputed_bytes(
 
 
 def activation_bytes(
-    shape: Any,
+    shape: object,
     batch: Numeric,
     seq: Numeric,
     layout: Layout | None = None,
     *,
-    kernels: Any = "paper",
+    kernels: str | Kernels = "paper",
     dtype: str = "bf16",
     dropout: bool = True,
     checkpointing: str = "none",
@@ -56,6 +60,9 @@ def activation_bytes(
     divide the layers. The working set of a layer being recomputed is `recomputed_bytes`. Korthikanti et al. (2022),
     section 4.
     """
-    one, common = shape_of(shape), {"kernels": kernels, "dtype": dtype, "dropout": dropout}
-    inside = layer_bytes(one, batch, seq, layout, checkpointing=checkpointing, **common)
-    return one.layers * inside + total_bytes(outside_terms(one, batch, seq, layout, loss=loss, **common))
+    one = shape_of(shape)
+    layer = layer_terms(
+        one, batch, seq, layout, kernels=kernels, dtype=dtype, dropout=dropout, checkpointing=checkpointing
+    )
+    outside = outside_terms(one, batch, seq, layout, kernels=kernels, dtype=dtype, dropout=dropout, loss=loss)
+    return one.layers * total_bytes(layer) + total_bytes(outside)

@@ -8,7 +8,6 @@ conditions of their fit.
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -60,7 +59,7 @@ class Framework:
     """How a framework's peak is counted, and what is left out."""
 
     name: str
-    terms: Callable[[TrainingRun], list[dict[str, Any]]]  # of each stage that can be the fullest
+    terms: Callable[[TrainingRun], list[dict[str, Numeric]]]  # of each stage that can be the fullest
     reads: str  # the number that its users publish
     left_out: str
     unprinted: tuple[str, ...] = ()  # words of a run that its users choose and do not publish

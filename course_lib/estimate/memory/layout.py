@@ -1,11 +1,11 @@
 """How a model is laid out over ranks: the numbers that matter for memory. Any of them may be a numpy array."""
 
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
-from course_lib.estimate.units import require_whole
+from course_lib.estimate.units import Numeric, require_whole
 
 SCHEDULES = (
     "1f1b",
@@ -42,17 +42,17 @@ class Degrees(TypedDict, total=False):
 class Layout:
     """Degrees of parallelism. `sp` splits, over the same ranks, what tensor parallelism leaves whole."""
 
-    tp: Any = 1  # tensor
-    sp: Any = False  # sequence parallelism inside the tensor-parallel group
-    cp: Any = 1  # context: splits the sequence over ranks of its own
-    pp: Any = 1  # pipeline stages
-    dp: Any = 1  # data
-    ep: Any = 1  # expert: groups of the data and context ranks that share out a layer's experts
-    zero: Any = 0  # 0 replicated, 1 optimizer, 2 and gradients, 3 and weights, over the data-parallel ranks
-    replicas: Any = 1  # HSDP: groups of data-parallel ranks that each hold the whole sharded state
+    tp: Numeric = 1  # tensor
+    sp: Numeric = False  # sequence parallelism inside the tensor-parallel group
+    cp: Numeric = 1  # context: splits the sequence over ranks of its own
+    pp: Numeric = 1  # pipeline stages
+    dp: Numeric = 1  # data
+    ep: Numeric = 1  # expert: groups of the data and context ranks that share out a layer's experts
+    zero: Numeric = 0  # 0 replicated, 1 optimizer, 2 and gradients, 3 and weights, over the data-parallel ranks
+    replicas: Numeric = 1  # HSDP: groups of data-parallel ranks that each hold the whole sharded state
     schedule: str = "1f1b"
-    virtual: Any = 1  # chunks of layers on a stage, interleaved
-    microbatches: Any = 1  # per step, on one data-parallel rank
+    virtual: Numeric = 1  # chunks of layers on a stage, interleaved
+    microbatches: Numeric = 1  # per step, on one data-parallel rank
 
     def __post_init__(self) -> None:
         for name in ("tp", "cp", "pp", "dp", "ep", "replicas", "virtual", "microbatches"):
@@ -68,16 +68,16 @@ class Layout:
             )
 
     @property
-    def ranks(self) -> Any:
+    def ranks(self) -> Numeric:
         """Total number of devices."""
         return self.tp * self.cp * self.pp * self.dp
 
     @property
-    def shards(self) -> Any:
+    def shards(self) -> Numeric:
         """Ranks that share one copy of the state under ZeRO: data and context ranks of one replica."""
         return self.dp * self.cp / self.replicas
 
     @property
-    def sp_ways(self) -> Any:
+    def sp_ways(self) -> Numeric:
         """Number of ranks that sequence parallelism splits over: `tp`, or 1 if it is off."""
         return np.where(self.sp, self.tp, 1) if np.ndim(self.sp) else (self.tp if self.sp else 1)

@@ -21,23 +21,23 @@ from course_lib.estimate.memory.shapes import count_params, expert_params, shape
 
 FILE_BYTES = 1_000_000  # the longest config that is read
 LARGEST = 100_000_000  # no size in a config is above this
-NEUTRAL: tuple[Any, ...] = (None, False, 0, "", "default", "none", [], {})  # values that say that a feature is off
+NEUTRAL: tuple[object, ...] = (None, False, 0, "", "default", "none", [], {})  # values that say that a feature is off
 
-Read = Callable[["Config"], dict[str, Any]]
+Read = Callable[["Config"], dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
     """What the code of one `model_type` does, in so far as it changes parameters, memory or time."""
 
-    fixed: Mapping[str, Any] = field(default_factory=dict)  # fields of `ModelShape` that every such model has
+    fixed: Mapping[str, object] = field(default_factory=dict)  # fields of `ModelShape` that every such model has
     keys: Mapping[str, str] = field(default_factory=dict)  # field of `ModelShape` -> field of the config
     tied: bool = False  # where the config does not say
     biases: str = ""  # `attention_biases` if `attention_bias` is true; "": a true one is refused
     window: str = ""  # layers with a window where `layer_types` does not say: "all", "even" or "flag"
-    same: Mapping[str, Any] = field(default_factory=dict)  # the only values that are understood
+    same: Mapping[str, object] = field(default_factory=dict)  # the only values that are understood
     more: tuple[Read, ...] = ()  # further fields
-    nested: Mapping[str, Any] = field(
+    nested: Mapping[str, object] = field(
         default_factory=dict
     )  # what a nested `text_config` leaves out, as its class fills in
 
@@ -62,7 +62,7 @@ HARMLESS = re.compile(  # of those, fields that change neither parameters nor th
 class Config:
     """The fields of a config that are read so far, and how one is read."""
 
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     name: str
     used: set[str] = field(default_factory=set)
 
@@ -71,7 +71,7 @@ class Config:
         said = json.dumps(self.values.get(key), default=str)
         return ValueError(f"{self.name}: {key} is {said if len(said) < 80 else said[:80] + '…'}; {why}")
 
-    def get(self, key: str, default: object = None) -> Any:
+    def get(self, key: str, default: object = None) -> object:
         """A field as it is."""
         self.used.add(key)
         value = self.values.get(key)
@@ -102,7 +102,7 @@ def _mixture(experts: str, width: str, **more: str) -> dict[str, str]:
     return {"experts": experts, "expert_ffn": width, "top_k": "num_experts_per_tok", **more}
 
 
-def _qwen_layers(config: Config) -> dict[str, Any]:
+def _qwen_layers(config: Config) -> dict[str, int]:
     """Qwen's mixtures: every `decoder_sparse_step`-th layer, but for those of `mlp_only_layers`."""
     if config.get("mlp_only_layers", []):
         raise config.refusal(
@@ -111,7 +111,7 @@ def _qwen_layers(config: Config) -> dict[str, Any]:
     return {"expert_every": config.number("decoder_sparse_step", default=1)}
 
 
-def _deepseek(config: Config) -> dict[str, Any]:
+def _deepseek(config: Config) -> dict[str, int]:
     """Latent attention, shared experts as one wide expert, and the first dense layers."""
     if config.number("moe_layer_freq", default=1) != 1:
         raise config.refusal(
@@ -134,19 +134,19 @@ def _deepseek(config: Config) -> dict[str, Any]:
     return found | {"head_dim": found["value_dim"]}
 
 
-def _shared(config: Config) -> dict[str, Any]:
+def _shared(config: Config) -> dict[str, int]:
     """Shared experts side by side, and the first dense layers."""
     wide = config.number("moe_intermediate_size") * config.number("n_shared_experts", default=0, least=0)
     return {"shared_ffn": wide, "dense_layers": config.number("first_k_dense_replace", default=0, least=0)}
 
 
-def _indexer(config: Config) -> dict[str, Any]:
+def _indexer(config: Config) -> dict[str, int]:
     """The indexer of sparse attention, which DeepSeek-V3.2 has beside V3's parts."""
     config.number("index_topk")
     return {"index_heads": config.number("index_n_heads"), "index_dim": config.number("index_head_dim")}
 
 
-def _falcon(config: Config) -> dict[str, Any]:
+def _falcon(config: Config) -> dict[str, int]:
     """One key head, or groups of the new decoder; one norm where attention and MLP run side by side on one input."""
     new, heads = config.flag("new_decoder_architecture"), config.number(*USUAL["heads"])
     many = config.number("num_kv_heads", "n_head_kv", default=heads)
@@ -160,17 +160,17 @@ def _falcon(config: Config) -> dict[str, Any]:
     return {"kv_heads": kv, "layer_norms": norms, "biases": config.flag("bias"), "ffn": wide, "seq_len": length}
 
 
-def _bloom(config: Config) -> dict[str, Any]:
+def _bloom(config: Config) -> dict[str, int]:
     return {"ffn": 4 * config.number(*USUAL["hidden"]), "seq_len": config.number("seq_length", default=2048)}
 
 
-def _gpt2(config: Config) -> dict[str, Any]:
+def _gpt2(config: Config) -> dict[str, int]:
     if config.flag("add_cross_attention"):
         raise config.refusal("add_cross_attention", "cross-attention is not understood.")
     return {"ffn": config.number("n_inner", default=4 * config.number(*USUAL["hidden"]))}
 
 
-def _llama4(config: Config) -> dict[str, Any]:
+def _llama4(config: Config) -> dict[str, int]:
     """Every `interleave_moe_layer_step`-th layer is a mixture with a shared expert; the others are wider."""
     wide = config.number("intermediate_size")
     every = config.number("interleave_moe_layer_step", default=1)
@@ -183,8 +183,8 @@ def _llama4(config: Config) -> dict[str, Any]:
     }
 
 
-RMS: dict[str, Any] = {"gated": True, "norm": "RMSNorm", "biases": False}
-PLAIN: dict[str, Any] = {"gated": False, "norm": "LayerNorm", "biases": True}
+RMS: dict[str, object] = {"gated": True, "norm": "RMSNorm", "biases": False}
+PLAIN: dict[str, object] = {"gated": False, "norm": "LayerNorm", "biases": True}
 LLAMA = Architecture(
     fixed=RMS,
     biases="qkvo",
@@ -320,7 +320,7 @@ def model_from_config(source: str | Path | Mapping[str, object]) -> ModelShape:
     return _counted(found, label, name, "; ".join(notes))
 
 
-def _loaded(path: Path) -> tuple[dict[str, Any], str]:
+def _loaded(path: Path) -> tuple[dict[str, object], str]:
     """The object in a file, which is foreign: of bounded size, and refused in words if it is no config."""
     path = path / "config.json" if path.is_dir() else path
     if not path.is_file():
@@ -361,7 +361,7 @@ def _quantized(config: Config) -> list[str]:
     )
 
 
-def _fields(config: Config, known: Architecture) -> dict[str, Any]:
+def _fields(config: Config, known: Architecture) -> dict[str, object]:
     """The fields of a `ModelShape` that the config gives."""
     found: dict[str, Any] = dict(known.fixed)
     for read in known.more:
@@ -440,5 +440,5 @@ def _counted(found: dict[str, Any], name: str, source: str, note: str) -> ModelS
     about = {"name": name, "published_billion": 0.0, "note": note, "source": source, "date": ""}
     one = ModelShape(**{**zero, **about, **found})
     params = count_params(one)
-    idle = round(one.layers * expert_params(shape(one)) * (1 - one.top_k / one.experts)) if one.experts else 0
+    idle = round(one.layers * float(expert_params(shape(one))) * (1 - one.top_k / one.experts)) if one.experts else 0
     return replace(one, params=params, active_params=params - idle, published_billion=params / 1e9)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from course_lib.estimate.memory.recipes import Convention, convention, dtype_bytes
 from course_lib.estimate.memory.shapes import Shape, params_by_part
@@ -18,7 +17,7 @@ class Optimizer:
 
     name: str
     keeps: str
-    numbers: Callable[[Shape | None], Any]  # of the optimizer's dtype
+    numbers: Callable[[Shape | None], Numeric]  # of the optimizer's dtype
     fixed_bytes: float = 0.0  # per parameter, for any dtype
     source: str = ""
 

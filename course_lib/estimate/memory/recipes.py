@@ -4,10 +4,9 @@ State is what persists from step to step: weights, gradients, main gradients, ma
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from course_lib.estimate.facts.fact import rows
-from course_lib.estimate.units import Numeric, require, require_whole
+from course_lib.estimate.units import Number, require, require_whole
 
 DTYPE_BYTES: dict[str, float] = {
     "fp64": 8,
@@ -84,12 +83,12 @@ def bytes_per_param(convention: str | Convention = "B") -> float:
     return _known(convention).bytes_per_param
 
 
-def weights_bytes(params: Numeric, dtype: str = "bf16") -> Any:
+def weights_bytes(params: Number, dtype: str = "bf16") -> Number:
     """Bytes of the weights alone."""
     return require("params", params, "parameters") * dtype_bytes(dtype)
 
 
-def state_bytes(params: Numeric, convention: str | Convention = "B") -> Any:
+def state_bytes(params: Number, convention: str | Convention = "B") -> Number:
     """Bytes of training state of the whole model, on all ranks together if nothing is replicated."""
     return require("params", params, "parameters") * bytes_per_param(convention)
 
@@ -110,7 +109,7 @@ def zero_bytes_per_param(stage: int, ranks: int, convention: str | Convention = 
     return sum(zero_by_bucket(1.0, stage, ranks, convention).values())
 
 
-def zero_bytes(params: Numeric, stage: int, ranks: int, convention: str | Convention = "B") -> Any:
+def zero_bytes(params: Number, stage: int, ranks: int, convention: str | Convention = "B") -> Number:
     """Bytes of training state on one of `ranks` ranks under a ZeRO stage."""
     return require("params", params, "parameters") * zero_bytes_per_param(stage, ranks, convention)
 

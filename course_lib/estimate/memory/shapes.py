@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from course_lib.estimate.facts.models import ModelShape
 from course_lib.estimate.memory.recipes import dtype_bytes
 from course_lib.estimate.units import Numeric, require_whole
 
@@ -30,10 +31,10 @@ class Style(TypedDict, total=False):
 class Shape:
     """A decoder, dense or a mixture of experts. Omitted numbers are filled in at construction."""
 
-    layers: Any
-    hidden: Any  # width of the residual stream
-    heads: Any
-    vocab: Any
+    layers: Numeric
+    hidden: Numeric  # width of the residual stream
+    heads: Numeric
+    vocab: Numeric
     kv_heads: Any = None  # None: same as heads
     head_dim: Any = None  # None: hidden / heads, which must divide
     ffn: Any = None  # None: 4 hidden; gated: 8/3 hidden
@@ -41,13 +42,13 @@ class Shape:
     tied: bool = True  # the head's matrix is the embedding's
     norm: str = "LayerNorm"
     biases: bool = True
-    learned_positions: Any = 0  # tokens with a learned position
+    learned_positions: Numeric = 0  # tokens with a learned position
     relative_positions: bool = False  # one more hidden x heads matrix in each layer (Dai et al. 2019)
-    experts: Any = 0  # MLPs of a layer that a router chooses among; 0: dense
-    top_k: Any = 0  # experts that a token visits
-    expert_ffn: Any = 0  # inner width of one expert
-    shared_ffn: Any = 0  # inner width of the expert that every token visits; 0: none
-    dense_layers: Any = 0  # first layers of a mixture that have a plain MLP of width `ffn`
+    experts: Numeric = 0  # MLPs of a layer that a router chooses among; 0: dense
+    top_k: Numeric = 0  # experts that a token visits
+    expert_ffn: Numeric = 0  # inner width of one expert
+    shared_ffn: Numeric = 0  # inner width of the expert that every token visits; 0: none
+    dense_layers: Numeric = 0  # first layers of a mixture that have a plain MLP of width `ffn`
     expert_every: int = 1  # 2: every other layer is a mixture
     shared_gate: int = 0  # 1: weights that scale the shared expert's output
     router_bias: int = 0  # 1: a number for each expert, added to its score
@@ -96,38 +97,38 @@ class Shape:
         object.__setattr__(self, name, value)
 
     @property
-    def key_dim(self) -> Any:
+    def key_dim(self) -> Numeric:
         """Numbers in the query and the key of one head."""
         return self.plain_dim + self.rotary_dim if self.latent else self.head_dim
 
     @property
-    def query_width(self) -> Any:
+    def query_width(self) -> Numeric:
         """Numbers in a token's queries over all heads; equal to `hidden` in most models."""
         return self.heads * self.key_dim
 
     @property
-    def value_width(self) -> Any:
+    def value_width(self) -> Numeric:
         """Numbers in attention's result for a token over all heads, before the output projection."""
         return self.heads * self.value_dim if self.latent else self.query_width
 
     @property
-    def kv_width(self) -> Any:
+    def kv_width(self) -> Numeric:
         """Numbers in a token's keys, and in its values; with latent attention, the mean of both once they are expanded
         for training."""
         return (self.query_width + self.value_width) / 2 if self.latent else self.kv_heads * self.head_dim
 
-    def kv_width_on(self, tp: Numeric) -> Any:
+    def kv_width_on(self, tp: Numeric) -> Numeric:
         """`kv_width` on one of `tp` tensor-parallel ranks: whole heads, and copies of one where there are more ranks
         than heads."""
         return self.kv_width / np.minimum(tp, self.kv_heads)
 
     @property
-    def expert_layers(self) -> Any:
+    def expert_layers(self) -> Numeric:
         """Layers whose MLP is a mixture of experts."""
         mixtures = (self.layers - self.dense_layers) // self.expert_every
         return np.where(self.experts, mixtures, 0) if np.ndim(self.experts) else (mixtures if self.experts else 0)
 
-    def attended(self, seq: Numeric) -> Any:
+    def attended(self, seq: Numeric) -> Numeric:
         """The share of causal attention's pairs of tokens that all layers together compute: less than 1 where some have
         a window."""
         near = np.minimum(self.window, seq) / seq
@@ -139,7 +140,7 @@ class Shape:
         return 3 if self.gated else 2
 
 
-def shape(of: Any) -> Shape:
+def shape(of: object) -> Shape:
     """The shape of a model: a name such as "llama3-70b", a `ModelShape`, a transformer's `Config`, or a `Shape`."""
     if isinstance(of, Shape):
         return of
@@ -152,10 +153,11 @@ def shape(of: Any) -> Shape:
         raise ValueError(f"{of!r} does not give its {', '.join(missing)}; give a model's name or a memory.Shape.")
     learned = getattr(of, "learned_positions", getattr(of, "positions", "") == "learned")
     said = {each.name: getattr(of, each.name) for each in fields(Shape) if hasattr(of, each.name)}
-    return Shape(**{"norm": "RMSNorm", "biases": False, **said, "learned_positions": of.seq_len if learned else 0})
+    positions = getattr(of, "seq_len", 0) if learned else 0
+    return Shape(**{"norm": "RMSNorm", "biases": False, **said, "learned_positions": positions})
 
 
-def expert_params(shape: Shape, tp: Numeric = 1, ep: Numeric = 1) -> Any:
+def expert_params(shape: Shape, tp: Numeric = 1, ep: Numeric = 1) -> Numeric:
     """Parameters of the routed experts of one layer on one rank; averaged over all layers where the first ones are
     dense."""
     share = shape.expert_layers / shape.layers
@@ -163,7 +165,7 @@ def expert_params(shape: Shape, tp: Numeric = 1, ep: Numeric = 1) -> Any:
     return share * shape.experts / ep * (shape.matrices * shape.hidden * shape.expert_ffn / tp + biases)
 
 
-def _mlp_params(shape: Shape) -> Any:
+def _mlp_params(shape: Shape) -> Numeric:
     """Parameters of a layer's MLP but for router and routed experts: the plain MLP, or the shared expert of a
     mixture."""
     plain = shape.matrices * shape.hidden * shape.ffn
@@ -173,7 +175,7 @@ def _mlp_params(shape: Shape) -> Any:
     return share * shape.matrices * shape.hidden * shape.shared_ffn + (1 - share) * plain
 
 
-def _router_params(shape: Shape) -> Any:
+def _router_params(shape: Shape) -> Numeric:
     """Parameters of the router and of the shared expert's gate, averaged over all layers where some are dense."""
     if not np.any(shape.experts):
         return 0
@@ -181,7 +183,7 @@ def _router_params(shape: Shape) -> Any:
     return shape.expert_layers / shape.layers * each
 
 
-def _attention_params(shape: Shape, tp: Numeric) -> tuple[Any, Any]:
+def _attention_params(shape: Shape, tp: Numeric) -> tuple[Numeric, Numeric]:
     """Parameters of attention that `tp` ranks split, and those that each of them has."""
     if shape.latent:
         key = shape.plain_dim + shape.rotary_dim
@@ -202,7 +204,7 @@ def _attention_params(shape: Shape, tp: Numeric) -> tuple[Any, Any]:
     return split + shape.sinks * shape.heads, whole + shape.wide_norms * (shape.query_width + shape.kv_width)
 
 
-def layer_params(shape: Shape, tp: Numeric = 1, ep: Numeric = 1) -> Any:
+def layer_params(shape: Shape, tp: Numeric = 1, ep: Numeric = 1) -> Numeric:
     """Parameters of one layer on one of `tp` tensor-parallel ranks, its routed experts shared out over `ep`.
 
     Matrices and the biases of their outer width are split, keys and values by whole heads; norms, the router, and
@@ -244,13 +246,13 @@ def count_params(of: object) -> int:
     return round(total) if np.ndim(total) == 0 else total
 
 
-def gathered_layer_bytes(shape: Any, dtype: str = "bf16") -> float:
+def gathered_layer_bytes(shape: ModelShape, dtype: str = "bf16") -> float:
     """Bytes of one layer's full weights on a rank, as ZeRO-3 gathers them to compute the layer."""
     outside = shape.vocab * shape.hidden * (1 if shape.tied else 2)
     return math.ceil((shape.params - outside) / shape.layers) * dtype_bytes(dtype)
 
 
-def _norm_params(shape: Shape) -> Any:
+def _norm_params(shape: Shape) -> Numeric:
     return shape.hidden * NORMS[shape.norm]
 
 

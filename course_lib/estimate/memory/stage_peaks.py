@@ -5,13 +5,12 @@ Micro-batches in flight follow from the order of a stage's work: GPipe runs all 
 section 2.2).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
-from course_lib.estimate.memory.activation_terms import TermChoices, kernels_of, layer_terms, outside_terms
+from course_lib.estimate.memory.activation_terms import Kernels, TermChoices, kernels_of, layer_terms, outside_terms
 from course_lib.estimate.memory.activations import total_bytes
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import SHARDED_FROM, Convention, dtype_bytes
@@ -21,15 +20,24 @@ from course_lib.estimate.memory.shapes import shape as shape_of
 from course_lib.estimate.units import Numeric
 
 
-class PeakChoices(TermChoices, total=False):
-    """Keywords of `stage_peak`."""
+class WorkChoices(TermChoices, total=False):
+    """Keywords that all stages share."""
 
-    stage: int
-    convention: str
     loss: str
 
 
-_CHOICES = {"kernels": "paper", "dtype": "bf16", "dropout": True, "checkpointing": "none", "loss": "paper"}
+class RunChoices(WorkChoices, total=False):
+    """Keywords of `stage_peaks`."""
+
+    convention: str
+
+
+class PeakChoices(RunChoices, total=False):
+    """Keywords of `stage_peak`."""
+
+    stage: int
+
+
 _EVEN = {  # micro-batches that every stage holds, by stages: `schedules.peak_activations` counts the same
     "naive": lambda stages: 1 + 0 * stages,
     "zb_h1": lambda stages: stages,
@@ -93,7 +101,7 @@ def stage_layers(layers: Numeric, stages: Numeric, stage: Numeric) -> Numeric:
     return share + ((stage >= after) & (stage < more + after))
 
 
-def stage_params(shape: Any, layout: Layout, stage: Numeric) -> Numeric:
+def stage_params(shape: object, layout: Layout, stage: Numeric) -> Numeric:
     """Parameters on one rank of a stage, its tensor-parallel share. A tied head is a second copy on the last of several
     stages."""
     one = shape_of(shape)
@@ -117,7 +125,8 @@ def state_by_stage(
     """
     one, buckets = shape_of(shape), known_convention(convention).buckets
     params, shards = stage_params(one, layout, stage), layout.shards
-    experts, shares = 0.0, shards
+    experts: Numeric = 0.0
+    shares = shards
     if np.any(one.experts):
         twice = 2 if layout.schedule == "dualpipe" else 1
         experts = twice * stage_layers(one.layers, layout.pp, stage) * expert_params(one, layout.tp, layout.ep)
@@ -140,7 +149,7 @@ def stage_peak(
     *,
     stage: Numeric = 0,
     convention: str | Convention = "B",
-    kernels: object = "paper",
+    kernels: str | Kernels = "paper",
     dtype: str = "bf16",
     dropout: bool = True,
     checkpointing: str = "none",
@@ -151,8 +160,10 @@ def stage_peak(
     Left out: communication buffers, the allocator's slack, and the peak inside single operators. `batch` is the
     micro-batch.
     """
-    choices = {"kernels": kernels, "dtype": dtype, "dropout": dropout, "checkpointing": checkpointing, "loss": loss}
-    return _peak(_work(shape, batch, seq, layout, choices), stage, convention)
+    work = _work(
+        shape, batch, seq, layout, kernels=kernels, dtype=dtype, dropout=dropout, checkpointing=checkpointing, loss=loss
+    )
+    return _peak(work, stage, convention)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,15 +181,25 @@ class _Work:
     gathered: Numeric
 
 
-def _work(shape: object, batch: Numeric, seq: Numeric, layout: Layout | None, choices: Mapping[str, Any]) -> _Work:
+def _work(
+    shape: object,
+    batch: Numeric,
+    seq: Numeric,
+    layout: Layout | None,
+    *,
+    kernels: str | Kernels = "paper",
+    dtype: str = "bf16",
+    dropout: bool = True,
+    checkpointing: str = "none",
+    loss: str = "paper",
+) -> _Work:
     from course_lib.estimate.memory.layout_checks import known_checkpointing
 
     one, where = shape_of(shape), Layout() if layout is None else layout
-    checkpointing, loss = choices["checkpointing"], choices["loss"]
     known_checkpointing(checkpointing)
-    common = {name: choices[name] for name in ("kernels", "dtype", "dropout")}
-    terms, selective = layer_terms(one, batch, seq, where, **common), kernels_of(common["kernels"]).selective
-    ends = outside_terms(one, batch, seq, where, loss=loss, **common)
+    terms = layer_terms(one, batch, seq, where, kernels=kernels, dtype=dtype, dropout=dropout)
+    ends = outside_terms(one, batch, seq, where, kernels=kernels, dtype=dtype, dropout=dropout, loss=loss)
+    selective = kernels_of(kernels).selective
     in_use = 2 * layer_params(one, where.tp, where.ep)  # and prefetched
     first = [term for term in ends if term.name.startswith("embedding")]
     return _Work(
@@ -188,8 +209,8 @@ def _work(shape: object, batch: Numeric, seq: Numeric, layout: Layout | None, ch
         again=total_bytes(term for term in terms if not term.kept(checkpointing, selective)),
         entry=total_bytes(first),
         leave=total_bytes(term for term in ends if term not in first),
-        gradient=_logit_gradient(one, batch, seq, where, common["dtype"], loss),
-        gathered=np.equal(where.zero, 3) * in_use * dtype_bytes(common["dtype"]),
+        gradient=_logit_gradient(one, batch, seq, where, dtype, loss),
+        gathered=np.equal(where.zero, 3) * in_use * dtype_bytes(dtype),
     )
 
 
@@ -218,9 +239,11 @@ def _logit_gradient(one: Shape, batch: Numeric, seq: Numeric, where: Layout, dty
     return batch * seq * one.vocab / where.cp / where.tp * (4 if loss == "plain" else dtype_bytes(dtype))
 
 
-def stage_peaks(shape: Any, batch: Numeric, seq: Numeric, layout: Layout, **choices: Any) -> list[Peak]:
+def stage_peaks(
+    shape: object, batch: Numeric, seq: Numeric, layout: Layout, **choices: Unpack[RunChoices]
+) -> list[Peak]:
     """The peak of every stage, first to last. `choices` as for `stage_peak`."""
-    return [stage_peak(shape, batch, seq, layout, stage=stage, **choices) for stage in range(layout.pp)]
+    return [stage_peak(shape, batch, seq, layout, stage=stage, **choices) for stage in range(int(layout.pp))]
 
 
 def end_stages(layers: Numeric, layout: Layout) -> tuple[Numeric, ...]:
@@ -233,14 +256,23 @@ def end_stages(layers: Numeric, layout: Layout) -> tuple[Numeric, ...]:
     return (0, np.minimum(1, stages - 1), stages - 1) if np.any(lighter) else (0, stages - 1)
 
 
-def end_peaks(shape: Any, batch: Numeric, seq: Numeric, layout: Layout | None = None, **choices: Any) -> list[Peak]:
+def end_peaks(
+    shape: object,
+    batch: Numeric,
+    seq: Numeric,
+    layout: Layout | None = None,
+    *,
+    convention: str | Convention = "B",
+    **choices: Unpack[WorkChoices],
+) -> list[Peak]:
     """The peaks of `end_stages`. `choices` as for `stage_peak`."""
-    letter = choices.pop("convention", "B")
-    work = _work(shape, batch, seq, layout, {**_CHOICES, **choices})
-    return [_peak(work, stage, letter) for stage in end_stages(work.shape.layers, work.layout)]
+    work = _work(shape, batch, seq, layout, **choices)
+    return [_peak(work, stage, convention) for stage in end_stages(work.shape.layers, work.layout)]
 
 
-def peak_bytes(shape: object, batch: Numeric, seq: Numeric, layout: Layout | None = None, **choices: object) -> Numeric:
+def peak_bytes(
+    shape: object, batch: Numeric, seq: Numeric, layout: Layout | None = None, **choices: Unpack[RunChoices]
+) -> Numeric:
     """Bytes of the fullest rank."""
     first, *others = (peak.total for peak in end_peaks(shape, batch, seq, layout, **choices))
     for total in others:

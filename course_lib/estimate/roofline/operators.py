@@ -5,7 +5,6 @@ a fused kernel with a perfect cache. `tiles` adds the effect of a finite cache. 
 """
 
 import math
-from typing import Any
 
 from course_lib.estimate.compute import matmul_flops
 from course_lib.estimate.roofline.roofs import Work, byte_rate, flop_rate
@@ -131,7 +130,7 @@ def tokens_to_ridge(n_in: int, n_out: int, flops: float, bandwidth: float, size:
     return math.ceil(ridge * size * n_in * n_out / per_token * (1 - ROOM))
 
 
-def table(works: dict[str, Work]) -> list[dict[str, Any]]:
+def table(works: dict[str, Work]) -> list[dict[str, object]]:
     """Rows for a table: the name, FLOP, bytes and intensity of each operator."""
     return [
         {"name": name, "flop": work.flop, "bytes": work.memory_bytes, "intensity": work.memory_intensity}

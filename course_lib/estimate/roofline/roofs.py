@@ -7,7 +7,7 @@ left out, so a measurement can only be lower. Williams, Waterman & Patterson (20
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -224,5 +224,5 @@ def describe(machine: Machine) -> str:
     return f"{machine.name}: {rate_text(machine.flops)}, ridge {machine.ridge:.3g} FLOP/B"
 
 
-def _plain(value: Any) -> Numeric:
+def _plain(value: Numeric) -> Numeric:
     return float(value) if np.ndim(value) == 0 else value

@@ -3,7 +3,6 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -118,6 +117,6 @@ def dips(sizes: Sequence[int], share: Sequence[float] | np.ndarray) -> list[int]
     return [sizes[int(index)] for index in fell]
 
 
-def _ceil(value: Any, by: Numeric) -> Numeric:
+def _ceil(value: Numeric, by: Numeric) -> Numeric:
     """Whole division, rounded up; for ints or arrays of whole numbers."""
     return -(-value // by)

@@ -8,15 +8,4 @@ exactly once), then `torch_format`. What an interval costs is in
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(
-    __name__,
-    {
-        "background": ("BackgroundSaver", "Stall"),
-        "disk": ("Disk", "write_durably"),
-        "pieces": ("Piece", "PieceReader", "share_of", "write_pieces"),
-        "position": ("Position", "SampleOrder"),
-        "resume": ("ITEMS", "Captured", "Training", "capture", "capture_rng", "restore", "restore_rng", "tensors_of"),
-        "store": ("Checkpoint", "CheckpointError", "CheckpointStore", "new_attempt"),
-        "torch_format": ("boxes_of", "finish_torch", "write_torch"),
-    },
-)
+__getattr__, __dir__, __all__ = on_first_use(__name__)

@@ -6,7 +6,7 @@ does.
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from torch import Tensor, nn
 
 from course_lib.messages import count_text
 from course_lib.model.checkpoint.position import Position
+
+if TYPE_CHECKING:
+    from torch.distributed.checkpoint.stateful import Stateful
 
 ITEMS = ("weights", "optimizer", "schedule", "scaler", "rng", "position")
 
@@ -25,8 +28,8 @@ class Training:
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    schedule: Any = None
-    scaler: Any = None
+    schedule: "Stateful | None" = None
+    scaler: "Stateful | None" = None
     position: Position = field(default_factory=Position)
 
 
@@ -52,7 +55,7 @@ def tensors_of(training: Training) -> dict[str, Tensor]:
 def capture(training: Training) -> Captured:
     """The whole state. Tensors are views: copy or save them before the next step."""
     groups = [{k: v for k, v in group.items() if k != "params"} for group in training.optimizer.param_groups]
-    plain: dict[str, Any] = {
+    plain = {
         "optimizer": groups,
         "schedule": training.schedule.state_dict() if training.schedule else None,
         "scaler": training.scaler.state_dict() if training.scaler else None,
@@ -106,7 +109,7 @@ def restore(training: Training, state: Captured, leave_out: str = "") -> None:
         training.position = Position(*state.plain["position"])
 
 
-def capture_rng() -> dict[str, Any]:
+def capture_rng() -> dict[str, object]:
     """This process's random states as JSON holds them: Python, NumPy, torch on the CPU and on its GPU."""
     state = np.random.get_state()  # noqa: NPY002 - the global generator is what code of others draws from
     assert isinstance(state, tuple)

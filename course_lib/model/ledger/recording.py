@@ -9,10 +9,9 @@ dropout keeps (5 kB on a CPU).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from course_lib.estimate.units import bytes_text
 from course_lib.model import transformer
-from course_lib.model.accounting import Accounting
+from course_lib.model.accounting import Accounting, Saved, _Block
 from course_lib.model.ledger.labels import Namer
 
 PHASES = ("forward", "backward", "optimizer step")
@@ -149,7 +148,13 @@ class _Watch(TorchFunctionMode):
         super().__init__()
         self.running = ""
 
-    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         before, self.running = self.running, func.__name__
         try:
             return func(*args, **(kwargs or {}))
@@ -165,10 +170,10 @@ class _Recorder(Accounting):
         self.path = [""]  # of the module that runs, its callers before it
         self.writing = True
         self._namer, self._watch, self._known = namer, watch, known  # storage: what existed before
-        self._written: list[tuple[Any, Kept]] = []
+        self._written: list[tuple[_Block | None, Kept]] = []
         self._owners: dict[int, str] = {}  # id of a block, which the history keeps: its first label
 
-    def _pack(self, tensor: Tensor) -> Any:
+    def _pack(self, tensor: Tensor) -> Saved:
         if self.writing:
             self._write(tensor)
         return super()._pack(tensor)

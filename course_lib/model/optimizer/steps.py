@@ -59,7 +59,7 @@ class Optimizer:
     `defaults` and writes `update`. Tensors without a gradient are left alone.
     """
 
-    defaults: ClassVar[Mapping[str, Any]] = {}
+    defaults: ClassVar[Mapping[str, object]] = {}
 
     def __init__(self, params: Iterable[Tensor] | Iterable[dict], **settings: object) -> None:
         given = list(params)
@@ -93,7 +93,7 @@ class Optimizer:
                     if not 0 <= share < 1:
                         raise ValueError(f"{name} is {group[name]}; a running mean needs at least 0 and less than 1.")
 
-    def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Mapping[str, object]) -> None:
+    def update(self, param: Tensor, grad: Tensor, state: dict[str, object], group: Mapping[str, object]) -> None:
         """Change `param` and `state` in place, by one step."""
         raise NotImplementedError
 
@@ -139,7 +139,7 @@ class SGD(Optimizer):
 
     defaults = {"lr": 1e-3, "momentum": 0.0, "weight_decay": 0.0, "nesterov": False}
 
-    def _require(self, group: dict[str, Any]) -> None:
+    def _require(self, group: dict[str, object]) -> None:
         super()._require(group)
         if group["nesterov"] and not group["momentum"]:
             raise ValueError(
@@ -206,7 +206,7 @@ def build(name: str, params: Iterable[Tensor] | Iterable[dict], **settings: obje
     return RULES[name](params, **settings)
 
 
-def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
     """The usual two groups: matrices decay, vectors (biases, norms) do not. A tied matrix is in its group once."""
     require("weight_decay", weight_decay, least=0, open_below=False)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]

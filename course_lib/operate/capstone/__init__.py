@@ -6,15 +6,4 @@ they are first used.
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(
-    __name__,
-    {
-        "strategies": ("Parallelism", "parallelisms"),
-        "failure_log": ("Failure", "FailureLog", "drawn_log"),
-        "own_task": ("own_task",),
-        "reasons": ("AXES", "Reason", "code_of", "neighbor", "reason", "stopped"),
-        "plans": ("PROBLEMS", "Assessed", "affordable", "assess", "best", "budget_page", "layout_of"),
-        "remedy": ("Remedy", "remedies"),
-        "task": ("CHANGES", "COURSE", "Task", "changed", "job"),
-    },
-)
+__getattr__, __dir__, __all__ = on_first_use(__name__)

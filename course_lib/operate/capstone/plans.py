@@ -1,7 +1,7 @@
 """A plan for a task: its layout, what the whole run costs with failures included, and which bounds it breaks."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,7 +84,7 @@ class Assessed:
         return not self.problems
 
 
-def layout_of(plan: Mapping[str, Any]) -> Layout:
+def layout_of(plan: Mapping[str, object]) -> Layout:
     """The layout that a plan's degrees describe. ValueError that names a key which no plan has."""
     _known(plan)
     chosen = {**DEGREES, **plan}
@@ -93,7 +93,7 @@ def layout_of(plan: Mapping[str, Any]) -> Layout:
     return Layout(sp=degrees["tp"] > 1, schedule=schedule, **degrees)
 
 
-def _known(plan: Mapping[str, Any]) -> None:
+def _known(plan: Mapping[str, object]) -> None:
     if unknown := [name for name in plan if name not in DEGREES and name not in OPTIONAL]:
         raise ValueError(f"A plan has no {unknown[0]!r}; it has {', '.join((*DEGREES, *OPTIONAL))}.")
     without = plan.get("without", ())
@@ -101,7 +101,7 @@ def _known(plan: Mapping[str, Any]) -> None:
         raise ValueError(f"without is {without!r}; it is a list of numbers of servers, such as [3].")
 
 
-def assess(plan: Mapping[str, Any], task: Task) -> Assessed:
+def assess(plan: Mapping[str, object], task: Task) -> Assessed:
     """What `plan` costs on `task` and which bounds it breaks. The layout may use fewer servers than the cluster has.
 
     ValueError for a key that no plan has, and for servers to leave out that are no list of numbers; degrees that cannot
@@ -120,7 +120,7 @@ def assess(plan: Mapping[str, Any], task: Task) -> Assessed:
 
 
 KEPT = 5_000  # plans
-_kept: dict[Any, Assessed] = {}
+_kept: dict[Hashable, Assessed] = {}
 
 
 def _assessed(plan: Mapping[str, Any], task: Task) -> Assessed:
@@ -196,7 +196,7 @@ def _impossible(gpus: int, tokens: float, task: Task, problem: str, reasons: tup
         usd=nan,
         mfu=nan,
         tokens=tokens,
-        parts=NO_STEP.parts,
+        parts=dict.fromkeys(NO_STEP.parts, nan),
         sent={},
         binding="",
         problems=(problem,),
@@ -204,7 +204,7 @@ def _impossible(gpus: int, tokens: float, task: Task, problem: str, reasons: tup
     )
 
 
-def best(task: Task, gpus: int | None = None) -> dict[str, Any]:
+def best(task: Task, gpus: int | None = None) -> dict[str, object]:
     """The plan that fits with the most tokens a second, on all of the cluster's devices or on `gpus` of them; the
     bounds are not looked at. With a failure log, it leaves the weak servers out and saves as often as is best.
 
@@ -221,8 +221,8 @@ def best(task: Task, gpus: int | None = None) -> dict[str, Any]:
     if not plans:
         raise nothing
     plan = max(plans, key=lambda each: float(each.estimate.tokens_per_second))
-    found: dict[str, Any] = {name: int(getattr(plan.layout, name)) for name in DEGREES if name != "recompute"}
-    found["recompute"] = plan.job.recompute
+    degrees = {name: int(getattr(plan.layout, name)) for name in DEGREES if name != "recompute"}
+    found = {**degrees, "recompute": plan.job.recompute}
     if plan.job.sequences != task.sequences:
         found["sequences"] = int(plan.job.sequences)
     if not task.log:
@@ -244,7 +244,7 @@ def _batches(task: Task, gpus: int) -> list[int]:
     return found
 
 
-def affordable(plan: Mapping[str, Any], task: Task) -> float:
+def affordable(plan: Mapping[str, object], task: Task) -> float:
     """The tokens that a plan can train within deadline and budget, at most the task's."""
     whole = assess({**plan, "tokens": task.tokens}, replace(task, least_tokens=0.0))
     return task.tokens * min(1.0, (1 - 1e-9) * task.days / whole.days, (1 - 1e-9) * task.usd / whole.usd)

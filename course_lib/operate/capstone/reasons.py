@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from course_lib.estimate.units import GB
 from course_lib.operate.capstone.plans import DEGREES, Assessed, assess
@@ -27,7 +26,7 @@ def code_of(axis: str) -> int:
     return lines_of_code(AXES[axis])
 
 
-def neighbor(plan: Mapping[str, Any], axis: str, task: Task) -> dict[str, Any]:
+def neighbor(plan: Mapping[str, object], axis: str, task: Task) -> dict[str, object]:
     """The plan without one of its axes, whose ranks become data ranks; or, where it does not use the axis, with two
     ranks on it, taken from the data ranks. Without data ranks, fewer GPUs remain.
 
@@ -44,7 +43,7 @@ def neighbor(plan: Mapping[str, Any], axis: str, task: Task) -> dict[str, Any]:
     return changed
 
 
-def stopped(plan: Mapping[str, Any], task: Task) -> int:
+def stopped(plan: Mapping[str, object], task: Task) -> int:
     """GPUs of all replicas that have a rank in a lost server: ranks of tp and cp are neighbors, stages lie farthest
     apart."""
     chosen = {**DEGREES, **plan}
@@ -62,7 +61,7 @@ class Reason:
     earned: bool  # not where a used axis can go without breaking a bound, and the run takes no longer
 
 
-def reason(plan: Mapping[str, Any], axis: str, task: Task) -> Reason:
+def reason(plan: Mapping[str, object], axis: str, task: Task) -> Reason:
     """The reason for the degree of an axis of a plan that can run."""
     other = neighbor(plan, axis, task)
     found = assess(other, task)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Protocol
 
 from course_lib.estimate import running_plan
 from course_lib.estimate.units import BILLION, percent_text
@@ -83,7 +83,20 @@ def _cluster(device: str, gpus: int) -> planner.Cluster:
 COURSE = Task()
 
 
-def job(numbers: Any) -> Task:
+class Numbers(Protocol):
+    """The numbers of a task, as `params("capstone-plan")` has them."""
+
+    model: str
+    cluster: str
+    seq: int
+    sequences: int
+    billions: float  # of tokens
+    days: float
+    usd: float
+    log: int  # the seed of the failure log
+
+
+def job(numbers: Numbers) -> Task:
     """The task that numbers describe: any object with such attributes as `params("capstone-plan")` has."""
     names = ("model", "cluster", "seq", "sequences", "days", "usd")
     task = Task(tokens=numbers.billions * BILLION, **{name: getattr(numbers, name) for name in names})

@@ -10,13 +10,13 @@ import heapq
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict, Unpack
 
 import numpy as np
 
 from course_lib.operate.serving.outcome import Outcome, Span
 from course_lib.operate.serving.requests import Request
-from course_lib.operate.serving.speed import causal_pairs
+from course_lib.operate.serving.speed import Deployment, causal_pairs
 
 Cost = Callable[..., float]  # iteration_seconds(chunk, chunk_pairs, batch, context_total, outputs)
 
@@ -313,7 +313,19 @@ class Replica:
                 self.finish[place] = self.now
 
 
-def replica_of(deployment: Any, capacity: int | None, **options: Any) -> Replica:
+class Options(TypedDict, total=False):
+    """Fields of `Replica` that a simulation sets."""
+
+    page: int
+    max_batch: int
+    budget: int
+    chunked: bool
+    prefix_pages: int
+    ready: bool
+    trace: bool
+
+
+def replica_of(deployment: Deployment, capacity: int | None, **options: Unpack[Options]) -> Replica:
     """A replica of a deployment, or of any object with `iteration_seconds` if `capacity` (tokens) is given."""
     tokens = deployment.kv_capacity if capacity is None else capacity
     return Replica(cost=deployment.iteration_seconds, capacity=int(tokens), **options)

@@ -28,7 +28,7 @@ def kv_numbers_per_token(model: str | facts.ModelShape, kind: str | None = None)
         return of.layers * latent
     shape = memory.shape(of)
     heads = {"MHA": shape.heads, "MQA": 1}.get(kind or "", shape.kv_heads)
-    return 2 * shape.layers * heads * shape.head_dim
+    return int(2 * shape.layers * heads * shape.head_dim)
 
 
 def kv_bytes_per_token(model: str | facts.ModelShape, size: float = 2.0, kind: str | None = None) -> float:

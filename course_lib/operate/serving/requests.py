@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -37,9 +36,12 @@ class Request:
             )
 
 
-def lengths(name: str, of: Any, count: int, coin: np.random.Generator) -> np.ndarray:
+Length = float | tuple[float, float]  # in tokens: of all, or (mean, deviation)
+
+
+def lengths(name: str, of: Length, count: int, coin: np.random.Generator) -> np.ndarray:
     """`count` whole lengths: a number is all of them, (mean, deviation) draws from a log-normal distribution."""
-    if np.ndim(of) == 0:
+    if not isinstance(of, tuple | list):
         return np.full(count, require_whole(name, of, "tokens"))
     mean, deviation = (require(name, value, "tokens") for value in of)
     spread = np.log1p((deviation / mean) ** 2)
@@ -48,7 +50,7 @@ def lengths(name: str, of: Any, count: int, coin: np.random.Generator) -> np.nda
 
 
 def poisson_requests(
-    count: int, rate: float, seed: int = 0, prompt: object = 512, output: object = 128, groups: int = 0, shared: int = 0
+    count: int, rate: float, seed: int = 0, prompt: Length = 512, output: Length = 128, groups: int = 0, shared: int = 0
 ) -> list[Request]:
     """`count` requests at `rate` per second. Lengths are numbers or (mean, deviation).
 
@@ -61,7 +63,7 @@ def poisson_requests(
     asked, replied = lengths("prompt", prompt, count, coin), lengths("output", output, count, coin)
     if groups:
         asked = np.maximum(asked, shared + 1)
-    which: Sequence[Any] = coin.integers(groups, size=count).tolist() if groups else [None] * count
+    which: Sequence[int | None] = coin.integers(groups, size=count).tolist() if groups else [None] * count
     return [
         Request(i, time, question, reply, group, shared if group is not None else 0)
         for i, (time, question, reply, group) in enumerate(

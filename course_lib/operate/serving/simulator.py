@@ -11,22 +11,23 @@ import heapq
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from course_lib.estimate.units import require, require_whole
-from course_lib.operate.serving.iterations import Replica, replica_of
+from course_lib.operate.serving.iterations import Options, replica_of
 from course_lib.operate.serving.outcome import Outcome, Span
 from course_lib.operate.serving.requests import Request
-from course_lib.operate.serving.speed import causal_pairs
+from course_lib.operate.serving.speed import Deployment, causal_pairs
 
 SCHEDULERS = ("static", "continuous", "chunked", "split")
+Item = TypeVar("Item")
 
 
 def simulate(
     requests: Sequence[Request],
-    deployment: object,
+    deployment: Deployment,
     scheduler: str = "continuous",
     *,
     max_batch: int = 256,
@@ -55,18 +56,18 @@ def simulate(
     if scheduler == "static":
         parts = [_static(part, deployment, max_batch, capacity, trace) for part in _deal(requests, replicas)]
         return _join(requests, parts, _deal(range(len(requests)), replicas))
-    options = {"page": page_size, "max_batch": max_batch, "budget": budget, "trace": trace}
+    options: Options = {"page": page_size, "max_batch": max_batch, "budget": budget, "trace": trace}
     if scheduler == "split":
         return _split(
             requests, deployment, replicas, decode_replicas, require("bandwidth", bandwidth, "B/s"), capacity, options
         )
-    many = {**options, "chunked": scheduler == "chunked", "prefix_pages": prefix_pages}
+    many: Options = {**options, "chunked": scheduler == "chunked", "prefix_pages": prefix_pages}
     places = _by_arrival(requests, replicas)
     parts = [replica_of(deployment, capacity, **many).run([requests[place] for place in part]) for part in places]
     return _join(requests, parts, places)
 
 
-def _deal(items: Sequence[Any], hands: int) -> list[list[Any]]:
+def _deal(items: Sequence[Item], hands: int) -> list[list[Item]]:
     return [list(items[hand::hands]) for hand in range(hands)]
 
 
@@ -103,7 +104,9 @@ def _join(requests: Sequence[Request], parts: Sequence[Outcome], places: Sequenc
     )
 
 
-def _static(requests: Sequence[Request], deployment: Any, max_batch: int, capacity: int | None, trace: bool) -> Outcome:
+def _static(
+    requests: Sequence[Request], deployment: Deployment, max_batch: int, capacity: int | None, trace: bool
+) -> Outcome:
     """Batches of whoever waits when the last batch has ended, each padded to its longest prompt and reserved to its
     longest reply."""
     cost = deployment.iteration_seconds
@@ -138,9 +141,9 @@ def _static(requests: Sequence[Request], deployment: Any, max_batch: int, capaci
             if end == done:
                 continue
             steps, context = end - done, count * (prompt + done)
-            one, last = (cost(0, 0.0, count, context + extra * count, count) for extra in (0, steps - 1))
+            shortest, longest = (cost(0, 0.0, count, context + extra * count, count) for extra in (0, steps - 1))
             alive = tuple(place for place in batch if requests[place].output >= end)
-            seconds = (one + last) / 2 * steps
+            seconds = (shortest + longest) / 2 * steps
             if trace:
                 spans.append(Span(now, now + seconds, alive, (), steps, len(order)))
             gaps.append((seconds / steps, len(alive) * steps))
@@ -161,12 +164,12 @@ def _static(requests: Sequence[Request], deployment: Any, max_batch: int, capaci
 
 def _split(
     requests: Sequence[Request],
-    deployment: Any,
+    deployment: Deployment,
     prefills: int,
     decodes: int,
     bandwidth: float,
     capacity: int | None,
-    options: dict[str, Any],
+    options: Options,
 ) -> Outcome:
     """Prompts one at a time on the first free prefill replica; then the cache moves, and a decode replica takes
     over."""
@@ -187,7 +190,8 @@ def _split(
     parts = []
     for part in places:
         late = [replace(requests[place], arrival=float(times[place])) for place in part]
-        replica: Replica = replica_of(deployment, capacity, **options, chunked=False, ready=True)
+        many: Options = {**options, "chunked": False, "ready": True}
+        replica = replica_of(deployment, capacity, **many)
         parts.append(replica.run(late))
     whole = _join(requests, parts, places)
     for outcome, where in zip(parts, places, strict=True):

@@ -12,37 +12,4 @@ are loaded when first used.
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(
-    __name__,
-    {
-        "costs": (
-            "Traffic",
-            "contiguous_imbalance",
-            "gather_traffic",
-            "attention_flops",
-            "ring_traffic",
-            "tokens_to_hide",
-            "ulysses_fits",
-            "ulysses_traffic",
-        ),
-        "all_gather_kv": ("gather_attention",),
-        "layout": (
-            "CAUSAL",
-            "FULL",
-            "Mask",
-            "contiguous",
-            "cut",
-            "imbalance",
-            "join",
-            "pairs",
-            "split_documents",
-            "striped",
-            "zig_zag",
-        ),
-        "model": ("Context", "context_parallelize", "groups"),
-        "visible_blocks": ("needed_attention", "needed_keys"),
-        "log_sum_exp_merge": ("attend", "attend_backward", "merge"),
-        "ring": ("ring_attention",),
-        "ulysses": ("to_heads", "to_tokens", "ulysses_attention"),
-    },
-)
+__getattr__, __dir__, __all__ = on_first_use(__name__)

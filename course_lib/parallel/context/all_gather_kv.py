@@ -5,8 +5,6 @@ More memory than a ring, one message instead of N − 1, any mask without though
 send. The Llama team, "The Llama 3 herd of models" (2024), section 3.3.2.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.autograd import Function
@@ -31,7 +29,7 @@ def gather_attention(
 class _Gathered(Function):
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, kv: Tensor, comm: Comm, positions: Positions, mask: Mask, regather: bool
+        ctx, q: Tensor, kv: Tensor, comm: Comm, positions: Positions, mask: Mask, regather: bool
     ) -> tuple[Tensor, Tensor]:
         whole, (out, log_sum) = _gather(comm, kv, positions), nothing_yet(q)
         ctx.tiles = list(mask.tiles(positions[comm.rank], torch.cat(list(positions))))
@@ -43,7 +41,7 @@ class _Gathered(Function):
         return out, log_sum
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor, _: object) -> tuple[Tensor | None, ...]:
+    def backward(ctx, grad_out: Tensor, _: object) -> tuple[Tensor | None, ...]:
         q, kv, out, log_sum = ctx.saved_tensors
         whole = _gather(ctx.comm, kv, ctx.positions) if ctx.regather else kv
         dq, dkv = (torch.zeros_like(x, dtype=wide(x.dtype)) for x in (q, whole))

@@ -1,7 +1,6 @@
 """Attention tile by tile: what every form of context parallelism computes on a rank, and its backward pass."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,7 +67,7 @@ def local_attention(
 
 class _Local(Function):
     @staticmethod
-    def forward(ctx: Any, q: Tensor, kv: Tensor, comm: Comm, tiles: list[Tile]) -> tuple[Tensor, Tensor]:
+    def forward(ctx, q: Tensor, kv: Tensor, comm: Comm, tiles: list[Tile]) -> tuple[Tensor, Tensor]:
         out, log_sum = nothing_yet(q)
         attend_tiles(comm, q, kv, tiles, (out, log_sum))
         out = out.to(q.dtype)
@@ -78,7 +77,7 @@ class _Local(Function):
         return out, log_sum
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor, _: object) -> tuple[Tensor | None, ...]:
+    def backward(ctx, grad_out: Tensor, _: object) -> tuple[Tensor | None, ...]:
         q, kv, out, log_sum = ctx.saved_tensors
         dq, dkv = (torch.zeros_like(x, dtype=wide(x.dtype)) for x in (q, kv))
         saved = saved_for_backward(out, log_sum, grad_out)

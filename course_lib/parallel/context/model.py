@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MethodType
-from typing import Any
 
 from torch import Tensor
 
@@ -26,7 +25,7 @@ from course_lib.parallel.context.ring import ring_attention
 from course_lib.parallel.context.ulysses import check_heads, ulysses_attention
 from course_lib.parallel.context.visible_blocks import needed_attention
 
-WAYS: dict[str, Callable[..., tuple[Tensor, Any]]] = {
+WAYS: dict[str, Callable[..., tuple[Tensor, object]]] = {
     "ring": ring_attention,
     "gather": gather_attention,
     "ulysses": ulysses_attention,

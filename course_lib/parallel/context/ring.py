@@ -5,8 +5,6 @@ rank holds two blocks, backward two blocks and the gradients of three: never the
 Zaharia, Abbeel, "Ring attention with blockwise transformers for near-infinite context" (2023).
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.autograd import Function
@@ -33,7 +31,7 @@ def ring_attention(
 class _Ring(Function):
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, comm: Comm, positions: Positions, mask: Mask, overlap: bool
+        ctx, q: Tensor, k: Tensor, v: Tensor, comm: Comm, positions: Positions, mask: Mask, overlap: bool
     ) -> tuple[Tensor, Tensor]:
         out, log_sum = nothing_yet(q)
         block = torch.stack((k, v))
@@ -51,7 +49,7 @@ class _Ring(Function):
         return out, log_sum
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor, _: object) -> tuple[Tensor | None, ...]:
+    def backward(ctx, grad_out: Tensor, _: object) -> tuple[Tensor | None, ...]:
         (q, k, v, out, log_sum), comm, positions = ctx.saved_tensors, ctx.comm, ctx.positions
         kind, saved = wide(q.dtype), saved_for_backward(out, log_sum, grad_out)
         block = torch.stack((k, v))

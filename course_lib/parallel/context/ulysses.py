@@ -5,7 +5,6 @@ serves. There cannot be more ranks than query heads. Jacobs et al., "DeepSpeed U
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,24 +56,24 @@ def to_tokens(comm: Comm, x: Tensor, lengths: Sequence[int]) -> Tensor:
 
 class _ToHeads(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, comm: Comm, lengths: tuple[int, ...]) -> Tensor:
+    def forward(ctx, x: Tensor, comm: Comm, lengths: tuple[int, ...]) -> Tensor:
         ctx.comm, ctx.lengths, ctx.heads = comm, lengths, x.shape[-3]
         return _to_heads(comm, x, lengths)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx, grad: Tensor) -> tuple[Tensor | None, ...]:
         whole = _to_tokens(ctx.comm, grad, ctx.lengths)
         return whole.unflatten(-3, (ctx.heads, -1)).sum(-3), None, None  # several ranks may have used one head
 
 
 class _ToTokens(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, comm: Comm, lengths: tuple[int, ...]) -> Tensor:
+    def forward(ctx, x: Tensor, comm: Comm, lengths: tuple[int, ...]) -> Tensor:
         ctx.comm, ctx.lengths = comm, lengths
         return _to_tokens(comm, x, lengths)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx, grad: Tensor) -> tuple[Tensor | None, ...]:
         return _to_heads(ctx.comm, grad, ctx.lengths), None, None
 
 

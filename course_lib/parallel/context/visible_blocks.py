@@ -4,8 +4,6 @@ document.
 Which keys a rank needs follows from the layout and the mask, which all ranks know, so nobody has to ask.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.autograd import Function
@@ -34,14 +32,14 @@ def needed_attention(
 
 class _Exchange(Function):
     @staticmethod
-    def forward(ctx: Any, kv: Tensor, comm: Comm, needed: list[list[Tensor]]) -> Tensor:
+    def forward(ctx, kv: Tensor, comm: Comm, needed: list[list[Tensor]]) -> Tensor:
         me = comm.rank
         ctx.comm, ctx.needed, ctx.shape = comm, needed, kv.shape
         sent = [kv.index_select(-2, of_rank[me]) for of_rank in needed]
         return torch.cat(exchange(comm, sent, [_like(kv, len(index)) for index in needed[me]]), -2)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx, grad: Tensor) -> tuple[Tensor | None, ...]:
         me, needed = ctx.comm.rank, ctx.needed
         sent = grad.split([len(index) for index in needed[me]], -2)
         total = grad.new_zeros(ctx.shape)

@@ -106,18 +106,11 @@ def drop_share(tokens: int, experts: int, top_k: int, factor: float) -> float:
 # --- bytes -----------------------------------------------------------------------------------------
 
 
-def exchange_bytes(counts: ArrayLike, row_bytes: int, ranks: int | None = None) -> list[int]:
-    """Bytes that each rank sends in one exchange, from the copies `counts[source rank][expert]`; own copies stay at
-    home."""
-    to_rank = rank_counts(counts, ranks)
-    return [int(row.sum() - row[rank]) * row_bytes for rank, row in enumerate(to_rank)]
-
-
-def rank_counts(counts: ArrayLike, ranks: int | None = None) -> np.ndarray:
+def rank_counts(counts: ArrayLike) -> np.ndarray:
     """Copies from each rank to each rank, (source, destination), if rank r holds the r-th block of experts."""
     table = np.asarray(counts, dtype=np.int64)
-    ranks = ranks or len(table)
-    return table.reshape(len(table), ranks, local_experts(table.shape[1], ranks)).sum(-1)
+    ranks = len(table)
+    return table.reshape(ranks, ranks, local_experts(table.shape[1], ranks)).sum(-1)
 
 
 def layer_bytes(counts: ArrayLike, hidden: int, element_bytes: int = 2) -> list[int]:

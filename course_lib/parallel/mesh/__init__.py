@@ -7,12 +7,4 @@ runs on the metered cluster.
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(
-    __name__,
-    {
-        "cost": ("Placement", "axis_seconds", "finish_times", "placements", "shared_seconds"),
-        "layout": ("Mesh", "fill", "strides"),
-        "plans": ("Plan", "plan"),
-        "wires": ("Network", "NetworkLevel", "border_groups", "crossed", "network", "widest"),
-    },
-)
+__getattr__, __dir__, __all__ = on_first_use(__name__)

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.memory.frameworks import slack_bytes
 from course_lib.estimate.memory.recipes import convention as state_convention
+from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.memory.stage_peaks import stage_peak
 from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import require
@@ -189,12 +189,12 @@ def _held(job: planner.Job, layout: Layout, micro: int, convention: str) -> dict
     }
 
 
-def _checked(one: Any, sizes: dict[str, int], sequences: int, seq: int, micro: int, virtual: int) -> int:
+def _checked(one: Shape, sizes: dict[str, int], sequences: int, seq: int, micro: int, virtual: int) -> int:
     """Micro-batches of a replica; ValueError naming what fits if heads, layers, tokens or sequences cannot be
     divided."""
     tp, cp, pp, dp = (sizes[axis] for axis in AXES)
     for axis, part, what, count in (
-        ("tp", tp, "attention heads", one.heads),
+        ("tp", tp, "attention heads", int(one.heads)),
         ("cp", 2 * cp if cp > 1 else 1, "tokens of a sequence", seq),
     ):
         if count % part:
@@ -208,7 +208,7 @@ def _checked(one: Any, sizes: dict[str, int], sequences: int, seq: int, micro: i
             f"pp may be at most {one.layers // virtual}."
         )
     if virtual > 1 and one.layers % (pp * virtual):
-        fit = [n for n in range(1, one.layers // pp + 1) if one.layers % (pp * n) == 0] or [1]
+        fit = [n for n in range(1, int(one.layers) // pp + 1) if one.layers % (pp * n) == 0] or [1]
         raise ValueError(
             f"{one.layers} layers do not divide into {pp} stages of {virtual} chunks; the chunks of a stage may be "
             f"{', '.join(map(str, fit))}."

@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import AVG, Comm
+from course_lib.cluster import AVG, Comm, Work
 from course_lib.cluster.records import Span
 from course_lib.model.modules import gradient
 from course_lib.parallel.pipeline.split_backward import add_grad, linears_owe
@@ -63,7 +62,7 @@ def run(
     for place, op in enumerate(row):
         step.post(place)
         step.run(op, row[place + 1] if place + 1 < len(row) and row[place + 1].joins else None)
-        if place in syncs:
+        if replicas is not None and place in syncs:
             under_way.append(Average(replicas, syncs[place]))
     step.finish()
     for average in under_way:
@@ -97,8 +96,8 @@ class _Step:
         self.targets = targets.tensor_split(schedule.microbatches)
         self.samples, self.boundary, self.dtype = len(inputs), boundary, dtype
         self.arrived: dict[tuple, Tensor] = {}  # (kind, stage that made it, micro-batch)
-        self.receiving: dict[tuple, Any] = {}
-        self.sending: dict[int, list[Any]] = {}  # by peer
+        self.receiving: dict[tuple, Work] = {}
+        self.sending: dict[int, list[tuple[Work, Tensor]]] = {}  # by peer
         self.kept: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}  # input, output: from forward to backward
         self.owed: dict[tuple[int, int], list] = {}  # weight gradients that a split backward still has to compute
         self.posts = _plan(schedule, pace)[comm.rank]
@@ -145,7 +144,8 @@ class _Step:
         {"F": self._forward, "B": self._backward, "I": self._backward, "W": self._weight_gradient}[op.kind](op)
         self.spans.append(Span(self.comm.rank, start, time.perf_counter(), KINDS[op.kind], str(op.microbatch)))
         if self.took:  # two operations that run together are charged with the second
-            seconds = self.took[op.kind][op.stage] if not joint else self.together if op.joins else 0.0
+            alone = self.took[op.kind][op.stage]
+            seconds = alone if not joint or self.together is None else self.together if op.joins else 0.0
             self.comm.compute(seconds, kind=KINDS[op.kind], label=str(op.microbatch))
 
     def _forward(self, op: Op) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +14,7 @@ class OwingLinear(torch.autograd.Function):
     """A linear layer whose backward returns the input gradient and stores what the weight gradient will need."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, owed: list) -> Tensor:
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None, owed: list) -> Tensor:
         ctx.save_for_backward(x)
         ctx.weight, ctx.bias, ctx.owed = (
             weight,
@@ -25,7 +24,7 @@ class OwingLinear(torch.autograd.Function):
         return nn.functional.linear(x, weight, bias)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple:
+    def backward(ctx, grad: Tensor) -> tuple:
         (x,) = ctx.saved_tensors
         ctx.owed.append((ctx.weight, ctx.bias, x.detach(), grad))  # detached, so that the graph can be freed
         return grad @ ctx.weight, None, None, None

@@ -53,6 +53,7 @@ class Average:
 
     def wait(self) -> None:
         """The gradients are the mean when this returns."""
+        assert self.work is not None
         self.work.wait()
         for parameter, mean in zip(self.parameters, self.flat.split([p.numel() for p in self.parameters]), strict=True):
             parameter.grad = mean.view_as(parameter)

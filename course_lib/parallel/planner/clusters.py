@@ -8,7 +8,6 @@ import math
 import re
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 from course_lib.estimate import facts
 from course_lib.estimate.facts.fact import rows
@@ -17,7 +16,12 @@ from course_lib.parallel.planner.cluster import Cluster, Wire
 
 UNMEASURED = 0.78  # of the peak: the best measured product of a device that nobody measured, as of its neighbors
 USABLE = 0.9875  # of the printed capacity, whose "GB" are GiB: CUDA reports 39.5 GiB on an A100 40 GB, 79.25 on 80 GB
-FP4_RATE = 2.0  # times the 8-bit rate, of tensor cores that have 4-bit products (NVIDIA, B200 and GB200 data sheets)
+FP4_RATE = {  # times the 8-bit rate, of tensor cores that have 4-bit products
+    "B200 SXM": 2.0,  # NVIDIA, B200 and GB200 data sheets
+    "GB200": 2.0,
+    "B300 SXM": 3.0,  # 15 of 5 PFLOP/s: NVIDIA, "Inside NVIDIA Blackwell Ultra" (2025)
+    "GB300": 3.0,
+}
 SAME_CHIP = {
     "A100 SXM 40GB": "A100 SXM 80GB",
     "H200 SXM": "H100 SXM",
@@ -27,7 +31,6 @@ MOST = 1_000_000  # devices
 # in a device's name
 NOISE = r"nvidia|amd|tesla|geforce|rtx|instinct|radeon|sxm\d*|nvlink|hbm\w*|gpus?|dgx|hgx|nvl\d+|tensor|core|x"
 PROCESSORS = {"A100": 108, "H100": 132, "H200": 132, "B200": 148, "B300": 148, "V100": 80}
-BLACKWELL = ("B200 SXM", "GB200", "B300 SXM", "GB300")
 RACKS, TRAY = ("GB200", "GB300"), 4  # devices of a server in a rack, whose servers share one NVLink domain
 PRICES = {"H100": "H100 hour", "A100": "A100 hour, specialty low", "H200": "H200 hour, specialty low"}
 
@@ -135,7 +138,7 @@ def printed_cluster(of: str, gpus: int | None = None) -> Cluster:
     return replace(found, memory=float(facts.device(found.device).memory))
 
 
-def _distance(one: Any, other: Any) -> float:
+def _distance(one: facts.Device, other: facts.Device) -> float:
     """How far two devices are apart, in doublings of memory, 16-bit rate and bandwidth."""
     pairs = ((one.get(name), other.get(name)) for name in ("memory", "dense_flops", "bandwidth"))
     return sum(abs(math.log2(left / right)) for left, right in pairs if left and right)
@@ -171,7 +174,7 @@ def _built(row: dict[str, str], gpus: int) -> Cluster:
         peak=peak,
         matmul=share * best,
         matmul_fp8=float(row["fp8_share"]) * fp8,
-        matmul_fp4=FP4_RATE * float(row["fp8_share"]) * fp8 if row["device"] in BLACKWELL else 0.0,
+        matmul_fp4=FP4_RATE.get(row["device"], 0.0) * float(row["fp8_share"]) * fp8,
         attention=float(row["attention_share"]) * share * best,
         memory_rate=float(row["memory_gb_s"]) * GB,
         memory=USABLE * GiB / GB * float(device.memory),

@@ -1,6 +1,6 @@
 """The planner's fitted constants. Each stands for one physical quantity and is the same for every row of every source.
 
-They were chosen on half of the published rows (`benchmarks.planner.rows.in_fit_half`) and are checked on the other
+They were chosen on half of the published rows (`bench.planner.rows.in_fit_half`) and are checked on the other
 half.
 """
 
@@ -12,6 +12,9 @@ KERNEL_SECONDS = 2e-6  # from the end of a kernel to the start of the next on th
 EAGER = 3.0  # times the elementwise bytes of fused kernels: casts and copies that fusion avoids
 FLASH_BACKWARD = 0.8  # of the forward pass's rate that fused attention's backward pass reaches, Dao (2023)
 NATIVE_ATTENTION = 1.65  # times the rate of "flash" in kernels rewritten for Hopper and later, Shah et al. (2024)
+# random numbers/s of one processor for dropout: 100 integer operations for four (Philox 4x32 with ten rounds, Salmon et
+# al. 2011) on 64 lanes at 1.6 GHz; the fused kernel hides none of them (Ma et al. 2024, arXiv 2410.07531)
+DROPOUT_DRAWS = 4 * 64 * 1.6e9 / 100
 ASYNC_TP_HIDES = 0.5  # of tensor-parallel messages that leave in parts between parts of the products
 HOST_BACKWARD = 1.8  # times a forward pass's launches that a backward pass needs
 # parameters/s that a server's processors update for each of its eight devices, while gradients and weights travel:
@@ -22,3 +25,5 @@ MIXTURE_LAUNCH = (
     2.5e-3  # s, forward and again backward, until the processor knows how many rows each expert has and has
 )
 #   launched its kernels; the all-to-all runs meanwhile
+# processors that carry an all-to-all while the others compute: `moe_hybridep_num_sms` of Megatron-Bridge (2026)
+ALL_TO_ALL_PROCESSORS = 32

@@ -89,7 +89,7 @@ def memory_by_part(job: Job, layout: Layout) -> dict[str, float]:
     return parts | {SLACK: float(slack_bytes(sum(parts.values()), job.software.memory))}
 
 
-def used_params(job: Job) -> float:
+def used_params(job: Job) -> Numeric:
     """Parameters that a token uses: all of them, and of a mixture's experts those that it visits."""
     one = job.shape
     idle = one.layers * expert_params(one) * (1 - one.top_k / one.experts) if np.any(one.experts) else 0

@@ -9,7 +9,7 @@ from course_lib.estimate.memory.layout_checks import known_checkpointing
 from course_lib.estimate.memory.model_config import find_model
 from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.memory.shapes import shape as shape_of
-from course_lib.estimate.units import require, require_whole
+from course_lib.estimate.units import Numeric, require, require_whole
 
 DTYPES = ("bf16", "fp8", "fp4")
 
@@ -43,6 +43,8 @@ class Software:
     grad_bytes: float = 4.0  # of one gradient when it is added up and reduced
     blocking: bool = False  # CUDA_LAUNCH_BLOCKING=1: a kernel is launched when the one before has ended
     launch: float = 0.3e-3  # s in which the processor launches the kernels of one layer's forward pass
+    graphs: bool = False  # the whole step is one CUDA graph, experts' rows padded: the processor launches nothing
+    overlap_ep: bool = False  # one micro-batch's all-to-alls travel while another micro-batch computes
 
 
 # what the chapters plan with: Megatron Core without its options of overlap, and memory as chapters 02 and 10 count
@@ -60,6 +62,8 @@ _PLAIN = Software(
 )  # without Megatron's own kernels and options
 SOFTWARE = {  # by the name that `course plan --software` takes; each has published step times in `course bench planner`
     "megatron-core": Software(),
+    # its recipes of mixtures in MXFP8 since v0.5.0: `cuda_graph_impl="full_iteration"`, `moe_a2a_overlap=True`
+    "megatron-bridge": Software(name="megatron-bridge", graphs=True, overlap_ep=True),
     "torchtitan": replace(
         _PLAIN,
         name="torchtitan",
@@ -84,9 +88,9 @@ SOFTWARE = {  # by the name that `course plan --software` takes; each has publis
 class Job:
     """One optimizer step of a model. The micro-batch follows from the layout: sequences / (dp x microbatches)."""
 
-    model: Any  # a name or a config's path for `memory.find_model`, or anything for `memory.shape`
-    seq: Any  # tokens of a sequence
-    sequences: Any  # global batch
+    model: object  # a name or a config's path for `memory.find_model`, or anything for `memory.shape`
+    seq: Numeric  # tokens of a sequence
+    sequences: Numeric  # global batch
     dtype: str = "bf16"  # "fp8", "fp4": the products of the layers have 8-bit or 4-bit inputs
     recompute: str = "none"  # "selective": what the software's `selective` says; "full": whole layers
     offload: bool = False  # what the software's `offloads` says is in the server's memory
@@ -111,10 +115,10 @@ class Job:
     @property
     def shape(self) -> Shape:
         """The model's shape."""
-        return self.model
+        return shape_of(self.model)
 
     @property
-    def tokens(self) -> Any:
+    def tokens(self) -> Numeric:
         """Tokens of one step."""
         return self.sequences * self.seq
 

@@ -11,10 +11,17 @@ import numpy as np
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.units import Numeric
 from course_lib.parallel.planner.cluster import Cluster
-from course_lib.parallel.planner.constants import EAGER, FLASH_BACKWARD, KERNEL_SECONDS, NATIVE_ATTENTION, TILE
+from course_lib.parallel.planner.constants import (
+    DROPOUT_DRAWS,
+    EAGER,
+    FLASH_BACKWARD,
+    KERNEL_SECONDS,
+    NATIVE_ATTENTION,
+    TILE,
+)
 from course_lib.parallel.planner.job import Job
 from course_lib.parallel.planner.products import aligned_share, busy_waves, layer_seconds
-from course_lib.parallel.planner.traffic import tensor_passes
+from course_lib.parallel.planner.traffic import WIDTH, tensor_passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +61,25 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> Pass:
         sites.append((tokens, one.latent, one.heads / tp * one.plain_dim + out, out, 1))
     else:
         sites.append((tokens, one.hidden, query + 2 * kv, query, 1))
-    width = {"bf16": 2.0, "fp8": 1.0, "fp4": 0.5}[job.dtype]
+    width, gradient = {"bf16": 2.0, "fp8": 1.0, "fp4": 0.5}[job.dtype], gradient_bytes(job, layout)
     forward: Numeric = 0.0
     inputs: Numeric = 0.0
     weights: Numeric = 0.0
     mlp: Numeric = 0.0
     for place, (rows, k, n, narrow, times) in enumerate(sites):
         rate = layer_rate(job, cluster) * aligned_share(narrow)
-        out, back, update = layer_seconds(rows, k, n, cluster, rate, width)
+        out, back, update = layer_seconds(rows, k, n, cluster, rate, width, gradient)
         forward, inputs, weights = forward + times * out, inputs + times * back, weights + times * update
         mlp = forward if place < len(inner) else mlp
     return Pass(forward, inputs + weights, weights, mlp)
+
+
+def gradient_bytes(job: Job, layout: Layout) -> Numeric:
+    """Bytes that a product moves for each weight gradient: it reads and writes the sum that it adds to, or it writes 16
+    bits, which another kernel adds up or, under ZeRO-3, are reduced first."""
+    if not job.software.fused_adding:
+        return WIDTH
+    return np.where(np.equal(layout.zero, 3), WIDTH, 2 * job.software.grad_bytes)
 
 
 def _mlp(job: Job, layout: Layout, tokens: Numeric) -> list[tuple[Numeric, Numeric, Numeric, Numeric, Numeric]]:
@@ -92,9 +107,9 @@ def attention(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> Pas
 
     Fused: 4 s² d FLOP a head forward and 10 backward, half of them if causal (Dao 2023), less in layers with a
     window; a tile of queries on each processor at a time. Context ranks compute as many parts as they are, and merge
-    each into the sum (8 bytes forward, 12 backward). Unfused: all s² scores pass
-    through memory in 13 bytes forward (write, softmax, dropout, read) and 20 backward, each product at the rate of its
-    head width.
+    each into the sum (8 bytes forward, 12 backward). Dropout draws a number for each score, and again backward.
+    Unfused: all s² scores pass through memory in 13 bytes forward (write, softmax, dropout, read) and 20 backward, each
+    product at the rate of its head width.
     """
     one, software = job.shape, job.software
     scores = batch * one.heads / layout.tp * job.seq * job.seq / layout.cp
@@ -104,10 +119,13 @@ def attention(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> Pas
         native = software.attention == "native" and cluster.matmul_fp8  # older chips have flash kernels alone
         seen = seen / (NATIVE_ATTENTION if native else 1.0)
         tiles = batch * one.heads / layout.tp * np.ceil(job.seq / layout.cp / TILE)
-        forward = seen / cluster.attention * busy_waves(tiles, cluster) * cluster.processors / tiles
+        forward: Numeric = seen / cluster.attention * busy_waves(tiles, cluster) * cluster.processors / tiles
         merged = batch * job.seq * (1 - 1 / layout.cp) * one.value_width / layout.tp / cluster.memory_rate
-        kernels = layout.cp * KERNEL_SECONDS
-        return Pass(forward + 8 * merged + kernels, 2.5 * forward / FLASH_BACKWARD + 12 * merged + kernels)
+        draws = (
+            scores * (0.5 if job.causal else 1.0) / (cluster.processors * DROPOUT_DRAWS) if software.dropout else 0.0
+        )
+        same = layout.cp * KERNEL_SECONDS + draws
+        return Pass(forward + 8 * merged + same, 2.5 * forward / FLASH_BACKWARD + 12 * merged + same)
     rate = cluster.matmul * aligned_share(one.head_dim)
     forward = flops / rate + 13 * scores / cluster.memory_rate + 4 * KERNEL_SECONDS
     return Pass(forward, 2 * flops / rate + 20 * scores / cluster.memory_rate + 8 * KERNEL_SECONDS)
@@ -119,9 +137,11 @@ def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> P
     In b s h: a norm 4 forward and 8 backward, a residual with bias 6 and 6 (dropout 1 and 5 more), two of each in a
     layer. In b s f: the nonlinearity 4 and 6, a gated one 6 and 10. A mixture sorts top_k copies of the tokens by rank
     and by expert, and back: 16 and 16 for each. In 8 bits each input of a product that no norm or nonlinearity
-    writes, and each gradient, is read and written in both orders: 4. Where the batch comes before the sequence, each
-    tensor that tensor ranks gather or scatter along the sequence is read and written once more, whole: 4 (PyTorch's
-    functional collectives split it into the ranks' parts and join them along the other dimension).
+    writes, and each gradient, is read and written in both orders: 4. In 4 bits the scale of
+    a whole tensor must be known first, so that every input is read once more and cast by a kernel of its own: 5 (NVIDIA
+    2025, arXiv 2509.25149). Where the batch comes before the sequence, each tensor that tensor ranks gather or scatter
+    along the sequence is read and written once more, whole: 4 (PyTorch's functional collectives split it into the
+    ranks' parts and join them along the other dimension).
     """
     one, software = job.shape, job.software
     tokens = batch * job.seq / layout.cp
@@ -131,12 +151,14 @@ def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> P
     times = EAGER if software.kernels == "eager" else 1.0
     turned = 4 * tokens * (one.query_width / layout.tp + one.kv_width_on(layout.tp))
     sorted_ = residual * one.top_k * one.expert_layers / one.layers if np.any(one.experts) else 0.0
-    cast = (0, 0)
+    cast: tuple[Numeric, Numeric] = (0, 0)
     if job.dtype != "bf16":
         wide, late = tokens * (one.query_width / layout.tp + 2 * one.kv_width_on(layout.tp)), not software.fused_casts
+        four = job.dtype == "fp4"
+        each, late, normed = (5, True, 2 * residual) if four else (4, late, 0.0)
         cast = (
-            4 * (tokens * one.value_width / layout.tp + late * inner + sorted_),
-            4 * (2 * residual + wide + late * (2 if one.gated else 1) * inner + sorted_),
+            each * (tokens * one.value_width / layout.tp + normed + late * inner + sorted_),
+            each * (2 * residual + wide + late * (2 if one.gated else 1) * inner + sorted_),
         )
     once = 4 * tokens * one.hidden * (np.greater(layout.sp_ways, 1) & (not software.sequence_first))
     copied = [once * passes for passes in tensor_passes(job, layout)]
@@ -168,5 +190,5 @@ def head(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> tuple[Nu
     one, tokens = job.shape, batch * job.seq / layout.cp
     wide = one.vocab / layout.tp
     rate = cluster.matmul
-    products = sum(layer_seconds(tokens, one.hidden, wide, cluster, rate))
+    products = sum(layer_seconds(tokens, one.hidden, wide, cluster, rate, gradient=gradient_bytes(job, layout)))
     return products, 30 * tokens * wide / cluster.memory_rate

@@ -26,25 +26,27 @@ def _tiled(tiles: Numeric, depth: Numeric, cluster: Cluster, rate: Numeric) -> N
     return busy * depth * (2.0 * cluster.processors * TILE * TILE) / rate
 
 
-def product_seconds(m: Numeric, k: Numeric, n: Numeric, cluster: Cluster, rate: Numeric, width: float = 2.0) -> Numeric:
-    """Seconds of an (m, k) by (k, n) product at `rate` FLOP/s if it is large; `width` is bytes per element.
+def product_seconds(
+    m: Numeric, k: Numeric, n: Numeric, cluster: Cluster, rate: Numeric, width: float = 2.0, written: Numeric = 2.0
+) -> Numeric:
+    """Seconds of an (m, k) by (k, n) product at `rate` FLOP/s if it is deep; bytes per element are `width` of the
+    inputs and `written` of the result.
 
-    The output is cut into tiles of 128 x 128, one processor each. Fewer tiles than processors leave some idle. The
-    product lasts no shorter than its bytes need. NVIDIA, "Matrix multiplication background user's guide" (2023),
-    sections 3 and 4.
+    The output is cut into tiles of 128 x 128, one processor each. Fewer tiles than processors leave some idle. Inputs
+    arrive while a processor multiplies, but a tile leaves after its last product, so the bytes of the result come on
+    top. The product lasts no shorter than its bytes need. NVIDIA, "Matrix multiplication background user's guide"
+    (2023), sections 3 and 4; CUTLASS documentation, "Efficient GEMM in CUDA", on the epilogue.
     """
-    moved = width * (m * k + k * n + m * n) / cluster.memory_rate
-    return np.maximum(_tiled(np.ceil(m / TILE) * np.ceil(n / TILE), k, cluster, rate), moved) + KERNEL_SECONDS
+    leaving = written * m * n / cluster.memory_rate
+    arriving = width * (m * k + k * n) / cluster.memory_rate
+    busy = _tiled(np.ceil(m / TILE) * np.ceil(n / TILE), k, cluster, rate)
+    return np.maximum(busy, arriving) + leaving + KERNEL_SECONDS
 
 
 def layer_seconds(
-    m: Numeric, k: Numeric, n: Numeric, cluster: Cluster, rate: Numeric, width: float = 2.0
+    m: Numeric, k: Numeric, n: Numeric, cluster: Cluster, rate: Numeric, width: float = 2.0, gradient: Numeric = 2.0
 ) -> tuple[Numeric, Numeric, Numeric]:
-    """Seconds of Y = X W with X of (m, k), of dX = dY Wᵀ and of dW = Xᵀ dY: `product_seconds` of three products of the
-    same bytes."""
-    moved = width * (m * k + k * n + m * n) / cluster.memory_rate
-    rows, depths, columns = (np.ceil(size / TILE) for size in (m, k, n))
-    each = ((rows * columns, k), (rows * depths, n), (depths * columns, m))
-    seconds = (np.maximum(_tiled(tiles, depth, cluster, rate), moved) + KERNEL_SECONDS for tiles, depth in each)
-    forward, inputs, weights = seconds
-    return forward, inputs, weights
+    """Seconds of Y = X W with X of (m, k), of dX = dY Wᵀ and of dW = Xᵀ dY: `product_seconds`, the last with
+    `gradient` bytes for each weight."""
+    forward, inputs = (product_seconds(*sizes, cluster, rate, width) for sizes in ((m, k, n), (m, n, k)))
+    return forward, inputs, product_seconds(k, m, n, cluster, rate, width, gradient)

@@ -4,7 +4,6 @@ cost."""
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -79,14 +78,14 @@ def layouts(
     if job.offload:  # Megatron Core offloads what its distributed optimizer holds, FSDP what it shards
         zero = [stage for stage in zero if stage == (3 if job.software.offloads == "state" else 1)]
     found: list[tuple[int, ...]] = []
-    for tp in divisors(one.heads, most_tp or cluster.per_node):
+    for tp in divisors(int(one.heads), most_tp or cluster.per_node):
         if cluster.gpus % tp or one.ffn % tp:
             continue
         for cp in divisors(int(job.seq), cluster.gpus // tp):
             if cluster.gpus % (tp * cp):
                 continue
             for pp in sorted(
-                {*divisors(one.layers, most := cluster.gpus // (tp * cp)), *divisors(one.layers + 2, most)}
+                {*divisors(int(one.layers), most := cluster.gpus // (tp * cp)), *divisors(int(one.layers) + 2, most)}
             ):
                 if cluster.gpus % (tp * cp * pp):
                     continue
@@ -114,7 +113,7 @@ def _rest(
     experts = int(job.shape.experts)
     ways = [ep for ep in divisors(experts) if (dp * cp) % ep == 0] if experts else [1]
     servers = dp * cp * tp // cluster.per_node  # that hold a stage's ranks: HSDP shards inside each
-    layers = job.shape.layers + 2 * (job.shape.layers % pp > 0)  # embedding and head count where layers do not divide
+    layers = int(job.shape.layers + 2 * (job.shape.layers % pp > 0))  # with embedding and head if they do not divide
     chunks = divisors(layers // pp) if schedule in CHUNKED and pp > 1 else [1]
     for microbatches in divisors(replica):
         if replica // microbatches > 64:  # sequences in a micro-batch: larger ones never fit and never help
@@ -237,7 +236,7 @@ def choices(
         entry = int(np.searchsorted(starts, index, side="right")) - 1
         return _plan(found[entry][0], cluster, found[entry][1], index - int(starts[entry]))
 
-    def first(order: tuple[Any, ...], slowest: float) -> Plan:
+    def first(order: tuple[np.ndarray, ...], slowest: float) -> Plan:
         return plan(int(np.lexsort((*reversed(order), seconds > slowest))[0]))
 
     if not np.isfinite(seconds).any():

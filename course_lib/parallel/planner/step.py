@@ -4,9 +4,7 @@ A stage works through m micro-batches, the slowest stage sets the pace, the othe
 and what communication is not hidden behind computation is added.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +12,13 @@ from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.units import Numeric
 from course_lib.parallel.planner.bubbles import idle_seconds
 from course_lib.parallel.planner.cluster import Cluster
-from course_lib.parallel.planner.constants import ASYNC_TP_HIDES, HOST_ADAM, HOST_BACKWARD, MIXTURE_LAUNCH
+from course_lib.parallel.planner.constants import (
+    ALL_TO_ALL_PROCESSORS,
+    ASYNC_TP_HIDES,
+    HOST_ADAM,
+    HOST_BACKWARD,
+    MIXTURE_LAUNCH,
+)
 from course_lib.parallel.planner.job import Job
 from course_lib.parallel.planner.layers import Pass, attention, elementwise, head, matmuls, norms_seconds
 from course_lib.parallel.planner.traffic import (
@@ -27,6 +31,7 @@ from course_lib.parallel.planner.traffic import (
 )
 
 ADAM_BYTES = 40.0  # read and written per parameter: gradient, master copy, two moments, new weight
+Talk = tuple[Numeric, ...]  # seconds of communication, forward and backward
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +57,7 @@ class Step:
         return sum(getattr(self, each.name) for each in fields(self))
 
     @property
-    def parts(self) -> dict[str, Any]:
+    def parts(self) -> dict[str, Numeric]:
         """Seconds by cause, in order."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
@@ -81,7 +86,7 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> Layer:
     tensor = tuple((1 - hidden) * talk for talk in tensor_seconds(job, cluster, layout, batch))
     keys, latency = context_seconds(job, cluster, layout, batch)
     context = tuple(latency * n + part for n, part in zip((1, 2), _behind(scores, (keys, 2 * keys)), strict=True))
-    expert = expert_seconds(job, cluster, layout, batch)
+    expert = _experts_exposed(job, cluster, layout, batch, (product, scores, rest))
     norms = norms_seconds(job, cluster, layout, batch)
     again, talk_again = _recomputed(job, norms, product, scores, rest, tensor, expert)
     talk = (tensor[0] + context[0] + expert[0], tensor[1] + context[1] + expert[1] + talk_again)
@@ -89,8 +94,10 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Numeric) -> Layer:
         product.forward + scores.forward + rest.forward + talk[0],
         product.backward + scores.backward + rest.backward + again + talk[1],
     )
-    launches = job.software.launch, job.software.launch * (HOST_BACKWARD + (job.recompute == "full"))
-    waits = np.maximum(MIXTURE_LAUNCH * job.shape.expert_layers / job.shape.layers - expert[0], 0.0)
+    host = 0.0 if job.software.graphs else job.software.launch
+    launches = host, host * (HOST_BACKWARD + (job.recompute == "full"))
+    routed = 0.0 if job.software.graphs else MIXTURE_LAUNCH * job.shape.expert_layers / job.shape.layers
+    waits = np.maximum(routed - expert[0], 0.0)
     both = np.add if job.software.blocking else _both
     forward, backward = (both(each, host) + waits for each, host in zip(device, launches, strict=True))
     repeated = {"none": 0.0, "selective": 0.5 * (job.software.selective != ("core",)), "full": 1.0}[job.recompute]
@@ -115,7 +122,7 @@ def _behind(work: Pass, talk: tuple[Numeric, Numeric]) -> tuple[Numeric, Numeric
 
 
 def _recomputed(
-    job: Job, norms: Numeric, product: Pass, scores: Pass, rest: Pass, tensor: Sequence[Any], expert: Sequence[Any]
+    job: Job, norms: Numeric, product: Pass, scores: Pass, rest: Pass, tensor: Talk, expert: Talk
 ) -> tuple[Numeric, Numeric]:
     """Seconds of computation, and of communication, that the backward pass repeats from the forward pass."""
     if job.recompute == "none":
@@ -134,6 +141,23 @@ def _recomputed(
     if "mlp" in what:  # with half of the tensor ranks' messages, and all of the experts'
         again, talk = again + product.mlp + rest.mlp, tensor[0] / 2 + expert[0]
     return again, talk
+
+
+def _experts_exposed(job: Job, cluster: Cluster, layout: Layout, batch: Numeric, work: tuple[Pass, ...]) -> Talk:
+    """Seconds that the experts' all-to-alls add to a layer, forward and backward.
+
+    With `overlap_ep` they travel while another micro-batch computes, and slow that down by the processors that carry
+    them; what is longer than the computation is exposed, and so is all of it where there is one micro-batch.
+    """
+    sent = expert_seconds(job, cluster, layout, batch)
+    if not job.software.overlap_ep:
+        return sent
+    hides = np.greater(layout.microbatches, 1)
+    slowed = ALL_TO_ALL_PROCESSORS / cluster.processors
+    room = sum(each.forward for each in work), sum(each.backward for each in work)
+    return tuple(
+        np.where(hides, np.maximum(talk - each, slowed * talk), talk) for talk, each in zip(sent, room, strict=True)
+    )
 
 
 def _both(device: Numeric, host: float) -> Numeric:

@@ -150,7 +150,9 @@ def data_seconds(job: Job, cluster: Cluster, layout: Layout) -> Sync:
 def data_bytes(layout: Layout, weight: float, gradient: float) -> Numeric:
     """Bytes per parameter that a very large data ring sends in a step: once, or under ZeRO-3 for every micro-batch."""
     often = np.where(np.equal(layout.zero, 3), layout.microbatches, 1)
-    return often * np.choose(layout.zero, [bytes_per_param_sent(stage, weight, gradient) for stage in range(4)])
+    return often * np.choose(
+        np.asarray(layout.zero), [bytes_per_param_sent(stage, weight, gradient) for stage in range(4)]
+    )
 
 
 def stage_borders(layout: Layout) -> Numeric:

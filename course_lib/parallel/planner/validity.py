@@ -1,11 +1,10 @@
 """Why a layout cannot run, as a mask with reasons: nothing is raised, so that one bad layout does not hide a thousand
 good ones."""
 
-from typing import Any
-
 import numpy as np
 
 from course_lib.estimate.memory.layout import CHUNKED, Layout
+from course_lib.estimate.units import Numeric
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.job import Job
 
@@ -24,7 +23,7 @@ REASONS = (
 )
 
 
-def _left_over(whole: Any, part: Any) -> Any:
+def _left_over(whole: Numeric, part: Numeric) -> Numeric:
     """Whether `part` does not divide `whole`: as the remainder says, but several times as fast on arrays."""
     ratio = whole / part
     return ratio != np.floor(ratio)
@@ -43,7 +42,9 @@ def faults(job: Job, cluster: Cluster, layout: Layout) -> np.ndarray:
         _left_over(one.heads, layout.tp),
         _left_over(one.ffn, layout.tp),
         _left_over(job.seq, layout.cp),
-        _left_over(one.layers, chunks) & (_left_over(one.layers + 2, chunks) | np.equal(layout.pp, 1)),
+        np.logical_and(
+            _left_over(one.layers, chunks), np.logical_or(_left_over(one.layers + 2, chunks), np.equal(layout.pp, 1))
+        ),
         _left_over(job.sequences, layout.dp * layout.microbatches),
         np.logical_and(waits and np.greater(layout.virtual, 1), _left_over(layout.microbatches, layout.pp)),
         np.logical_or(_left_over(experts, layout.ep), _left_over(ranks, layout.ep)),

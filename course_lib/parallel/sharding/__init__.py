@@ -15,22 +15,4 @@ and `flat` are arithmetic and load no torch; names are loaded when they are firs
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(
-    __name__,
-    {
-        "checkpoint": ("load", "save"),
-        "clip": ("clip_gradients", "gradient_norm"),
-        "flatten": ("Flat", "Piece", "owners_of"),
-        "fsdp": ("FullySharded", "Unit"),
-        "groups": ("Group", "Wires", "group_of", "knee"),
-        "hsdp": ("two_levels",),
-        "master": ("MasterOptimizer",),
-        "zero1": ("OwnedOptimizer",),
-        "comm_costs": ("bytes_per_param_sent", "gathered_peak", "hybrid_bytes", "row_bytes", "step_bytes"),
-        "prefetch": ("Played", "Use", "Work", "play", "work_of"),
-        "flat_parameter": ("Row", "add_gradient", "drop_gradient", "gradient_of"),
-        "equivalence": ("cut_model", "live_bytes", "only_at_work"),
-        "full_state_dict": ("full_gradients", "full_state"),
-        "zero": ("Zero",),
-    },
-)
+__getattr__, __dir__, __all__ = on_first_use(__name__)

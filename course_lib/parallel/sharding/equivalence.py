@@ -3,7 +3,6 @@ step."""
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import torch
 from torch import nn
@@ -46,21 +45,21 @@ def _come_and_go(unit: nn.Module, forward_only: bool) -> None:
         unit.register_full_backward_hook(hide)
 
 
-def cut_model(comm: Comm, stage: int, config: Config = SMALL, **choices: Any) -> Cut:
-    """The small transformer, sharded by the given ZeRO stage; `choices` are arguments of `FullySharded`."""
+def cut_model(comm: Comm, stage: int, config: Config = SMALL, prefetch: int = 1, replicas: Comm | None = None) -> Cut:
+    """The small transformer, sharded by the given ZeRO stage; `prefetch` and `replicas` as for `FullySharded`."""
     model = build(config)
     if stage == 0:
         return DataParallel(comm, model, init_sync=False, buffers=False)
     if stage < 3:
         return Zero(comm, model, stage, init_sync=False)
-    return FullySharded(comm, model, list(model.blocks), **choices)
+    return FullySharded(comm, model, list(model.blocks), prefetch=prefetch, replicas=replicas)
 
 
 def live_bytes(comm: Comm, stage: int, config: Config) -> tuple[dict[str, list[int]], dict[str, int]]:
     """Live bytes by role at every allocation of the second step, and the allocation at which each of its phases
     ends."""
     with Accounting(history=True) as account:
-        model = cut_model(comm, stage, config, **({"prefetch": 0} if stage == 3 else {}))
+        model = cut_model(comm, stage, config, prefetch=0)
         optimizer = torch.optim.AdamW(_stepped(model))
         for _ in range(2):  # the first step creates the optimizer's state
             start = account.moment

@@ -10,30 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from course_lib.cluster import Comm
-from course_lib.model.accounting import here
-from course_lib.parallel.sharding.flat_parameter import Row, drop_gradient, rows_of
+from course_lib.parallel.sharding.flat_parameter import Row, RowChoices, drop_gradient, rows_of
 
-_ask_torch = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
-
-
-def _outer_hooks() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
-    """The saved-tensor hooks that are active here. Ours would replace them, but accounting and checkpointing must still
-    run.
-
-    torch reports them since 2.8. Before, only the accounting's are known, and checkpointing inside a unit recomputes
-    nothing.
-    """
-    if _ask_torch is not None:
-        return _ask_torch(True)
-    account = here()
-    return None if account is None else (account._hooks.pack_hook, account._hooks.unpack_hook)
+_outer_hooks = torch._C._autograd._top_saved_tensors_default_hooks  # ours would replace them; they must still run
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 
 
 def _in_backward() -> bool:
@@ -45,13 +33,13 @@ class _Use(torch.autograd.Function):
     complete."""
 
     @staticmethod
-    def forward(ctx: Any, shard: nn.Parameter, row: Row, unit: Unit) -> tuple[Tensor, ...]:
+    def forward(ctx, shard: nn.Parameter, row: Row, unit: Unit) -> tuple[Tensor, ...]:
         ctx.row, ctx.unit = row, unit
         ctx.set_materialize_grads(False)
         return tuple(row.views(row.whole()))
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[None, None, None]:
+    def backward(ctx, *grads: Tensor | None) -> tuple[None, None, None]:
         ctx.row.free()
         ctx.unit.model._reduce(ctx.row, grads)
         return None, None, None
@@ -72,7 +60,7 @@ class Unit:
                     self.places.setdefault(parameter, []).append((each, key))
         self._named, self._module = names, module
 
-    def shard(self, comm: Comm, **choices: Any) -> None:
+    def shard(self, comm: Comm, **choices: Unpack[RowChoices]) -> None:
         """Cut the parameters and remove them from their modules: outside its forward pass a unit has no weights."""
         self.rows = rows_of(comm, self._named, **choices)
         self.where = [[self.places[self._named[name]] for name in row.shapes] for row in self.rows]
@@ -81,10 +69,10 @@ class Unit:
         self._module.forward = self._around(self._module.forward)
         del self._named, self.places
 
-    def _around(self, forward: Callable[..., object]) -> Callable[..., Any]:
+    def _around(self, forward: Callable[Given, Made]) -> Callable[Given, Made]:
         """The module's forward pass, with gathering before and freeing after it."""
 
-        def gathered(*args: object, **kwargs: object) -> Any:
+        def gathered(*args: Given.args, **kwargs: Given.kwargs) -> Made:
             self.model._ahead(
                 self.place, -1 if _in_backward() else +1
             )  # a recomputation visits the units in reverse order
@@ -111,15 +99,15 @@ class Unit:
         for module, key in (each for where in self.where for places in where for each in places):
             module.__dict__.pop(key, None)
 
-    def _names(self) -> AbstractContextManager[Any]:
+    def _names(self) -> AbstractContextManager[object]:
         """A context in which autograd saves only the position of a gathered weight in its row, and other tensors as
         usual."""
         if not torch.is_grad_enabled():
             return nullcontext()
-        outer = _outer_hooks()
+        outer = _outer_hooks(True)
         rows = {row.full.untyped_storage()._cdata: row for row in self.rows if row.full is not None}
 
-        def pack(tensor: Tensor) -> Any:
+        def pack(tensor: Tensor) -> object:
             row = rows.get(tensor.untyped_storage()._cdata) if tensor.layout is torch.strided else None
             if row is not None:
                 return row, tensor.size(), tensor.stride(), tensor.storage_offset()
@@ -196,7 +184,7 @@ class FullySharded(nn.Module):
         self._leaving: Row | None = None
         self._reduced: set[Row] = set()
 
-    def forward(self, *args: object, **kwargs: object) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> object:
         """The result of the module."""
         return self.module(*args, **kwargs)
 

@@ -1,7 +1,6 @@
 """Optimizer steps in fp32 for 16-bit shards."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 from torch import nn
@@ -38,7 +37,7 @@ class MasterOptimizer:
                 shard.copy_(master)
 
     @property
-    def param_groups(self) -> list[dict[str, Any]]:
+    def param_groups(self) -> list[dict[str, object]]:
         """The parameter groups, for learning-rate schedules."""
         return [group for each in self.optimizers for group in each.param_groups]
 

@@ -122,9 +122,11 @@ class Zero(nn.Module):
         """Gather the updated weights: call it after the optimizer's step, on all ranks."""
         works = []
         for row in self.rows:
+            assert row.full is not None
             own = row.shard.detach().clone()
             works.append((self.comm.all_gather_into_tensor(row.full, own, async_op=True), own))
         for work, _ in works:
+            assert work is not None
             work.wait()
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -39,6 +39,7 @@ class OwnedOptimizer:
             for each, rank in zip(self.parameters, self.owner, strict=True)
         ]
         for work in works:
+            assert work is not None
             work.wait()
 
     def zero_grad(self) -> None:

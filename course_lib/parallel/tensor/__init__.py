@@ -12,18 +12,4 @@ are arithmetic and load no torch; names are loaded when they are first used.
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(
-    __name__,
-    {
-        "rng": ("inside",),
-        "gradients": ("finish",),
-        "linear": ("ColumnParallelLinear", "RowParallelLinear"),
-        "model": ("ParallelAttention", "ParallelMLP", "TensorParallel", "build", "parallelize"),
-        "autograd_collectives": ("copy_in", "gather", "gather_in", "scatter_out", "split", "sum_out"),
-        "partition": ("Piece", "check_split", "plan", "span"),
-        "equivalence": ("misplaced", "objections"),
-        "state": ("full_gradients", "full_state", "gather_full"),
-        "traffic": ("Traffic", "tp_bytes_per_layer", "tp_bytes_per_step", "tp_calls_per_layer", "tp_cost_per_layer"),
-        "vocabulary": ("VocabParallelEmbedding", "cross_entropy", "gather_logits"),
-    },
-)
+__getattr__, __dir__, __all__ = on_first_use(__name__)

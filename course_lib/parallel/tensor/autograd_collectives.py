@@ -25,6 +25,7 @@ from course_lib.cluster import Comm
 def start_sum(comm: Comm, x: Tensor) -> Callable[[], Tensor]:
     """Start to sum `x` over ranks, in place; the returned function waits and returns the sum."""
     work = comm.all_reduce(x, async_op=True)
+    assert work is not None
     return lambda: (work.wait(), x)[1]
 
 
@@ -33,6 +34,7 @@ def start_gather(comm: Comm, x: Tensor, dim: int) -> Callable[[], Tensor]:
     dim %= x.ndim
     parts = x.new_empty((comm.size, *x.shape))
     work = comm.all_gather_into_tensor(parts, x.contiguous(), async_op=True)
+    assert work is not None
     return lambda: (work.wait(), parts.movedim(0, dim).flatten(dim, dim + 1))[1]
 
 
@@ -43,6 +45,7 @@ def start_scatter(comm: Comm, x: Tensor, dim: int) -> Callable[[], Tensor]:
     rows = x.unflatten(dim, (comm.size, part)).movedim(dim, 0).contiguous()
     own = x.new_empty(rows.shape[1:])
     work = comm.reduce_scatter_tensor(own, rows, async_op=True)
+    assert work is not None
     return lambda: (work.wait(), own)[1]
 
 

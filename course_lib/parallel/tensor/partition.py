@@ -1,11 +1,19 @@
 """Which rank holds which rows or columns of every matrix of the model. No torch, and no data is moved."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from course_lib.estimate.units import require_whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from course_lib.model.transformer import Config
+
+Whole = TypeVar("Whole", "Tensor", "np.ndarray")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,7 @@ class Piece:
         """How many numbers the piece has."""
         return math.prod(self.local_shape)
 
-    def of(self, whole: Any) -> Any:
+    def of(self, whole: Whole) -> Whole:
         """The piece of a tensor (or array) of the whole's shape: a view."""
         return whole if self.dim is None else whole[(slice(None),) * self.dim + (slice(self.start, self.stop),)]
 
@@ -44,7 +52,7 @@ def span(total: int, parts: int, index: int) -> tuple[int, int]:
     return start, start + small + (index < larger)
 
 
-def check_split(config: Any, ranks: int) -> None:
+def check_split(config: "Config", ranks: int) -> None:
     """ValueError unless the model can be split over `ranks` ranks: each gets equally many whole heads and columns of
     the MLP."""
     require_whole("ranks", ranks)
@@ -55,17 +63,18 @@ def check_split(config: Any, ranks: int) -> None:
         )
 
 
-def _obstacle(config: Any, ranks: int) -> str:
+def _obstacle(config: "Config", ranks: int) -> str:
     for name in ("heads", "ffn"):
         if (number := getattr(config, name)) % ranks:
             return f"{name}={number} is not a multiple of {ranks}"
-    if config.kv_heads % ranks and ranks % config.kv_heads:
-        return f"kv_heads={config.kv_heads} is neither a multiple nor a divisor of {ranks}"
+    kv_heads = config.kv_heads or config.heads
+    if kv_heads % ranks and ranks % kv_heads:
+        return f"kv_heads={kv_heads} is neither a multiple nor a divisor of {ranks}"
     return f"vocab={config.vocab} leaves some rank without a token" if config.vocab < ranks else ""
 
 
 def plan(
-    config: object, ranks: int, rank: int, sequence_parallel: bool = False, vocab_parallel: bool = True
+    config: "Config", ranks: int, rank: int, sequence_parallel: bool = False, vocab_parallel: bool = True
 ) -> dict[str, tuple[Piece, ...]]:
     """The pieces that form each parameter of rank `rank`, by its local name; several are stacked.
 
@@ -77,9 +86,12 @@ def plan(
     return dict(_Cutter(config, ranks, rank, sequence_parallel, vocab_parallel).model())
 
 
+Cut = Callable[[str, tuple[int, ...], int], Piece]  # what this rank holds: the name, the shape, and where it is cut
+
+
 @dataclass(frozen=True, slots=True)
 class _Cutter:
-    config: Any
+    config: "Config"
     ranks: int
     rank: int
     sequence: bool
@@ -100,6 +112,7 @@ class _Cutter:
 
     def block(self, at: str) -> Iterator[tuple[str, tuple[Piece, ...]]]:
         c = self.config
+        assert c.kv_heads and c.ffn  # a config fills them in
         narrow = c.kv_heads * c.head_dim
         yield f"{at}norm1.weight", (self.spread(f"{at}norm1.weight", (c.hidden,)),)
         queries = [(f"{at}attention.wq", c.hidden, self.cut)]
@@ -112,7 +125,7 @@ class _Cutter:
         yield from self.columns(f"{at}mlp.wide", [(f"{at}mlp.{name}", c.ffn, self.cut) for name in names])
         yield from self.rows(f"{at}mlp.down", c.ffn)
 
-    def columns(self, local: str, parts: Sequence[tuple[str, int, Any]]) -> Iterator[tuple[str, tuple[Piece, ...]]]:
+    def columns(self, local: str, parts: Sequence[tuple[str, int, Cut]]) -> Iterator[tuple[str, tuple[Piece, ...]]]:
         """Matrices whose outputs are split: the textbook's columns, which are the rows of `nn.Linear`'s weight."""
         yield (
             f"{local}.weight",
@@ -139,7 +152,7 @@ class _Cutter:
 
     def heads(self, name: str, shape: tuple[int, ...], dim: int) -> Piece:
         """Rows of keys or values: whole heads; if there are fewer heads than ranks, several ranks hold one head."""
-        kv_heads = self.config.kv_heads
+        kv_heads = self.config.kv_heads or self.config.heads
         if kv_heads >= self.ranks:
             return self.cut(name, shape, dim)
         copies = self.ranks // kv_heads

@@ -5,15 +5,26 @@ all-gather or reduce-scatter half of that. If t divides the numbers sent, every 
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from course_lib.cluster.collectives import Cost, ring_cost, ring_half_cost
 from course_lib.estimate.units import require_whole
 from course_lib.parallel.tensor.partition import check_split, plan
 
+if TYPE_CHECKING:
+    from course_lib.model.transformer import Config
+
 Calls = dict[str, int]
 RECOMPUTE = ("none", "full", "early")
 FORWARD_PASSES = 4  # two all-reduces, or two all-gathers and two reduce-scatters
+
+
+class Form(TypedDict, total=False):
+    """Keywords of `tp_calls_per_layer`."""
+
+    sequence_parallel: bool
+    regather: bool
+    recompute: str
 
 
 def tp_calls_per_layer(*, sequence_parallel: bool = False, regather: bool = True, recompute: str = "none") -> Calls:
@@ -34,7 +45,7 @@ def tp_calls_per_layer(*, sequence_parallel: bool = False, regather: bool = True
     return {"all_gather": 4 + 2 * regather + 2 * repeats, "reduce_scatter": 4 + 2 * repeats - spared}
 
 
-def tp_passes(**form: Any) -> tuple[int, int]:
+def tp_passes(**form: Unpack[Form]) -> tuple[int, int]:
     """How often a layer's activations pass around the ring, forward and backward: all-reduces pass them twice. `form`
     as above."""
     all_ = sum(count * (2 if name == "all_reduce" else 1) for name, count in tp_calls_per_layer(**form).items())
@@ -42,7 +53,7 @@ def tp_passes(**form: Any) -> tuple[int, int]:
 
 
 def tp_cost_per_layer(
-    tokens: int, hidden: int, tp: int, latency: float, bandwidth: float, *, element_bytes: int = 2, **form: Any
+    tokens: int, hidden: int, tp: int, latency: float, bandwidth: float, *, element_bytes: int = 2, **form: Unpack[Form]
 ) -> Cost:
     """Seconds, bytes and rounds of one layer's collectives, forward and backward, one after another.
 
@@ -66,7 +77,7 @@ def tp_cost_per_layer(
     )
 
 
-def tp_bytes_per_layer(tokens: int, hidden: int, tp: int, *, element_bytes: int = 2, **form: object) -> float:
+def tp_bytes_per_layer(tokens: int, hidden: int, tp: int, *, element_bytes: int = 2, **form: Unpack[Form]) -> float:
     """Bytes that each rank sends for one layer, forward and backward: 8·tokens·hidden·(1 − 1/t) elements, in either
     form.
 
@@ -92,7 +103,7 @@ class Traffic:
 
 
 def tp_bytes_per_step(
-    config: Any,
+    config: "Config",
     batch: int,
     seq: int,
     tp: int,
@@ -113,7 +124,7 @@ def tp_bytes_per_step(
     half = ring_half_cost(
         tokens * config.hidden * element_bytes, tp, 0.0, 1.0
     ).nbytes  # an all-gather or reduce-scatter of activations
-    form = {"sequence_parallel": sequence_parallel, "recompute": recompute}
+    form: Form = {"sequence_parallel": sequence_parallel, "recompute": recompute}
     sp, vp = sequence_parallel, vocab_parallel
     return Traffic(
         layers=config.layers * tp_bytes_per_layer(tokens, config.hidden, tp, element_bytes=element_bytes, **form),
@@ -124,7 +135,7 @@ def tp_bytes_per_step(
     )
 
 
-def _partial(config: object, tp: int, sequence_parallel: bool, vocab_parallel: bool) -> float:
+def _partial(config: "Config", tp: int, sequence_parallel: bool, vocab_parallel: bool) -> float:
     """Numbers that a rank sends to sum partial gradients."""
     held = [piece for pieces in plan(config, tp, 0, sequence_parallel, vocab_parallel).values() for piece in pieces]
     return sum(ring_cost(piece.numel, piece.copies, 0.0, 1.0).nbytes for piece in held if piece.partial)

@@ -1,7 +1,7 @@
 from collections.abc import Mapping
-from typing import Any
 
 from course_chapters.ch00.exercises.match_the_cuts import PROPERTIES
+from course_grader.exercises.values import is_row
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, describe, verdict
 
 right = Worked("match-the-cuts")  # with the letters of the public form
@@ -30,11 +30,12 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict("values", cut, case, _fault(cut, given, wants, got)) for cut in wants]
 
 
-def _row(row: Any) -> tuple[str, str] | None:
+def _row(row: object) -> tuple[str, str] | None:
     """Letter and communication without case and blanks, or None if a row is not a pair of texts."""
-    if type(row) in (tuple, list) and len(row) == 2 and all(type(text) is str for text in row):
-        return row[0].strip().upper(), _plain(row[1])
-    return None
+    if not is_row(row) or len(row) != 2:
+        return None
+    letter, said = row
+    return (letter.strip().upper(), _plain(said)) if type(letter) is str and type(said) is str else None
 
 
 def _plain(said: str) -> str:
@@ -42,19 +43,23 @@ def _plain(said: str) -> str:
 
 
 def _fault(
-    cut: str, rows: Mapping[str, tuple[str, str] | None], wants: Mapping[str, tuple[str, str]], got: Mapping[Any, Any]
+    cut: str,
+    rows: Mapping[str, tuple[str, str] | None],
+    wants: Mapping[str, tuple[str, str]],
+    got: Mapping[str, object],
 ) -> Fault | None:
-    row, lead, known = rows[cut], f'Row "{cut}"', list(dict.fromkeys(said for _, said in wants.values()))
-    if row is None:
-        given = "is missing" if cut not in got else f"is {describe(got[cut])}"
+    row, raw, lead = rows[cut], got.get(cut), f'Row "{cut}"'
+    known = list(dict.fromkeys(said for _, said in wants.values()))
+    if row is None or not is_row(raw):
+        given = "is missing" if cut not in got else f"is {describe(raw)}"
         return "not-a-pair", f'{lead} {given}; give a pair such as ("A", "all_reduce").'
     letter, said = row
     if len(letter) != 1 or letter not in "ABCDEF":
         if _plain(letter) in map(_plain, known) and said.upper() in set("ABCDEF"):
             return "turned-round", f"{lead}: the letter comes first, then the communication."
-        return "no-such-letter", f"{lead}: {describe(got[cut][0])} is not one of the letters A to F."
+        return "no-such-letter", f"{lead}: {describe(raw[0])} is not one of the letters A to F."
     if said not in map(_plain, known):
-        return "no-such-talk", f"{lead}: {describe(got[cut][1])} is not on the list: {', '.join(known)}."
+        return "no-such-talk", f"{lead}: {describe(raw[1])} is not on the list: {', '.join(known)}."
     if (times := sum(each is not None and each[0] == letter for each in rows.values())) > 1:
         return "letter-twice", f"Letter {letter} is used {times} times, so none of its rows counts."
     if letter != wants[cut][0]:

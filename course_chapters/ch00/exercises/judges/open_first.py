@@ -1,5 +1,3 @@
-from typing import Any
-
 from course_chapters import course
 from course_chapters.ch00.exercises.numbers import ROUTES
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, describe, lost, verdict
@@ -12,7 +10,7 @@ def chapters_of(params: Params) -> list[int]:
     return [ROUTES[line.split(". ", 1)[1]][0] for line in params["symptoms"].splitlines()]
 
 
-def _number(value: Any) -> int | None:
+def _number(value: object) -> int | None:
     """A chapter's number, from 8, 8.0, "8" or "08"; None if the value is no number of a chapter."""
     text = str(value).strip().removesuffix(".0") if type(value) in (int, float, str) else ""
     return int(text) if text.isdecimal() and f"{int(text):02d}" in course.chapters() else None
@@ -29,7 +27,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict("values", f"row{place}", case, fault) for place, fault in enumerate(faults, 1)]
 
 
-def _fault(place: int, given: Any, number: int | None, want: int) -> Fault | None:
+def _fault(place: int, given: object, number: int | None, want: int) -> Fault | None:
     if number == want:
         return None
     if number is None:

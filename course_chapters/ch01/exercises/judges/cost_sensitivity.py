@@ -49,7 +49,7 @@ def cost_per_mfu_point(params: float, tokens: float, gpu_flops: float, usd_per_h
 # ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100
 # ~~ ==> cost(mfu) * 0.01 / (mfu + 0.01 if asked == "point" else mfu)
 # %% wrong: slope => values
-# > the slope and what a whole point saves are two things; this is the other one.
+# > the slope at `mfu` and the saving of the next whole point differ, and this is the one not asked for.
 # ~ if asked == "point" ==> if asked != "point"
 # %% wrong: per unit => values
 # > this is per whole unit of MFU; a point is a hundredth.
@@ -60,6 +60,9 @@ def cost_per_mfu_point(params: float, tokens: float, gpu_flops: float, usd_per_h
 # %% wrong: one per cent of cost => values
 # > 1 % *more* MFU saves this; a point is not 1 %.
 # ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100 ==> cost(mfu) * 0.01
+# %% wrong: one per cent more => values
+# > this raises `mfu` by 1 % of itself; a percentage point adds 0.01.
+# ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100 ==> cost(mfu) - cost(1.01 * mfu)
 # %% wrong: point below => values
 # > that is the point below `mfu`.
 # ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100 ==> cost(mfu - 0.01) - cost(mfu)

@@ -72,6 +72,8 @@ DRILLS = {
         (Times(lambda p: p["gpus"]), "The tokens of all GPUs need the peak of all."),
         (Times(0.01), "Give a percentage."),
         (Times(0.5), "The peak given is dense already."),
+        (Times(1 / 3), "Forward and backward take 6 FLOPs per parameter and token, not 2."),
+        (Times(8 / 6), "Recomputed work does not count in an MFU."),
     ),
     "waste": drill_key(
         lambda p: p["usd"] * (1 - p["mfu"] / p["baseline"]) / MILLION,

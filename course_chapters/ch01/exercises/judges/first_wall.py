@@ -8,6 +8,7 @@ from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text, number_text
 
 Job = Mapping[str, Any]
+Read = tuple[str | float, ...]  # wall, fix, GPUs
 MOST = 2_000  # GPUs that a drawn job may need at most, so that counting them one by one stays quick
 
 
@@ -22,11 +23,11 @@ def job_words(job: Job) -> str:
 
 
 def _job(
-    params: float, tokens: float, gpus: int, device: str, need: Mapping[str, float], **more: Any
-) -> dict[str, Any]:
+    params: float, tokens: float, gpus: int, device: str, need: Mapping[str, float], **more: float
+) -> dict[str, object]:
     """A job whose step and deadline are `need` times what the run takes: 2 is slack, 0.5 a wall with load 2."""
     card = facts.device(device)
-    job = {
+    job: dict[str, float] = {
         "params": params,
         "tokens": tokens,
         "step_tokens": 1_000_000,
@@ -38,7 +39,6 @@ def _job(
         "mfu": 0.4,
         "step_s": 1.0,
         "deadline_s": 1.0,
-        "latest_s": None,
         "sharded": False,
         **more,
     }
@@ -46,10 +46,10 @@ def _job(
     for limit, count in (("step", job["step_tokens"]), ("deadline", tokens), ("latest", tokens)):
         if limit in need:
             job[f"{limit}_s"] = float(f"{per_token * count * need[limit]:.4g}")
-    return job
+    return {"latest_s": None, **job}
 
 
-def shown_jobs(params: Params) -> list[dict[str, Any]]:
+def shown_jobs(params: Params) -> list[Job]:
     """Five jobs of one variant: each fix once, and one whose second wall outlives the fix of its first."""
     size, device = params["params"], params["device"]
     slack = {"step": 1.7, "deadline": 1.6}
@@ -70,7 +70,7 @@ def _settled(job: Job) -> bool:
     return needed <= MOST and all(right(each) == right(job) for each in moved)
 
 
-def random_job(rng: random.Random) -> dict[str, Any]:
+def random_job(rng: random.Random) -> dict[str, object]:
     """One job with walls here and there, drawn until rounding noise cannot change its answer.
 
     Three kinds, so that each fix comes up often: anything goes; only memory is short; only the deadline is.
@@ -97,7 +97,7 @@ def random_job(rng: random.Random) -> dict[str, Any]:
             return job
 
 
-def exact_jobs(bytes_each: int) -> list[dict[str, Any]]:
+def exact_jobs(bytes_each: int) -> list[dict[str, object]]:
     """Jobs whose state fits to the last byte, on the GPUs that they have or on twice as many, and a little larger
     ones."""
     card = float(facts.device("H100 SXM").memory)
@@ -156,8 +156,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _read(answer: Sequence[Any]) -> tuple[str, str, float]:
-    """(wall, fix, GPUs) with the words in lower case; None counts as the wall that is not there."""
+def _read(answer: tuple[str | None, str, float]) -> Read:
+    """The same with the words in lower case; None counts as the wall that is not there."""
     wall, fix, gpus = answer
     return "none" if wall is None else wall.strip().lower(), fix.strip().lower(), gpus
 
@@ -169,11 +169,11 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict(case.kind, part, case, _fault(place, jobs, got, want)) for part, place in places.items()]
 
 
-def _fault(place: slice, jobs: Sequence[Job], got: Sequence[Any], want: Sequence[Any]) -> Fault | None:
+def _fault(place: slice, jobs: Sequence[Job], got: Sequence[Read], want: Sequence[Read]) -> Fault | None:
     wrong = [at for at, each in enumerate(want) if got[at][place] != each[place]]
     if not wrong:
         return None
-    said = " with ".join(repr(each) if type(each) is str else gpus_text(each) for each in got[wrong[0]][place])
+    said = " with ".join(repr(each) if isinstance(each, str) else gpus_text(each) for each in got[wrong[0]][place])
     lead = f"wrong for {len(wrong)} of {len(jobs)} jobs, such as {job_words(jobs[wrong[0]])}: got {said}. "
     if len(set(got)) == 1:
         return "one-answer-for-all", lead + "The answer is the same for all jobs."
@@ -261,7 +261,7 @@ def first_wall(job: dict) -> tuple[str, str, int]:
 # > The longer deadline was tried with a sharded state as well; each fix must leave no wall by itself.
 # ~ later = {**job, ==> later = {**sharded,
 # %% wrong: the first load above 1 => values
-# > This names the first load above 1; asked is the heaviest.
+# > This names the first load above 1; name the heaviest one.
 # ~ max(now, key=now.get) if max(now.values()) > 1 else "none" ==> next((name for name in now if now[name] > 1), "none")
 # %% wrong: gpus added => values
 # > Return all GPUs in use after the fix, not only the added ones.

@@ -63,7 +63,7 @@ def mfu_fixed(
 # ~ batch if scope == "all" else batch * gpus ==> batch / gpus if scope == "all" else batch
 # ~ seconds / (gpus * gpu_flops) ==> seconds / gpu_flops
 # %% wrong: as printed => values
-# > tokens and peak belong to different numbers of GPUs.
+# > the tokens and the peak are not those of the same number of GPUs.
 # ~ batch if scope == "all" else batch * gpus ==> batch * gpus if scope == "all" else batch
 # %% wrong: twice by gpus => values
 # > the number of GPUs enters twice.

@@ -1,6 +1,5 @@
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from course_grader.exercises.result_schema import DictOf, Maybe, Number, TupleOf
 from course_grader.judging import Case, Column, Judging, Outcome, Params, Random, Verdict, Worked, lost, table
@@ -55,8 +54,8 @@ def _waste_cases(params: Params, rng: Random) -> list[Case]:
 
 def _waste_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     """Each baseline of each run is judged as a row of its own: (spent, price, mfu, name, baseline)."""
-    rows: list[tuple[Any, ...]] = []
-    values: list[Any] = []
+    rows: list[tuple[object, ...]] = []
+    values: list[object] = []
     for row, answer in zip(case.args[1], outcome.value, strict=True):
         baselines = row[3]
         if fault := DictOf(dict.fromkeys(baselines, _PAIR)).find(answer, case.name, case):
@@ -115,6 +114,10 @@ def money_lost(spent: float, usd_per_hour: float, mfu: float, baselines: dict) -
 # %% wrong: below zero => generality
 # > at or above its baseline a run has lost nothing.
 # ~ max(mfu, baseline) ==> baseline
+# %% wrong: the sign dropped => generality
+# > at or above its baseline a run has lost nothing, whatever the sign.
+# ~ max(mfu, baseline) ==> baseline
+# ~ usd * (1 - mfu / reach), reach / mfu - 1 ==> abs(usd * (1 - mfu / reach)), abs(reach / mfu - 1)
 # %% wrong: one number without its baseline => values wrong-shape
 # ~ {name: (usd * (1 - mfu / reach), reach / mfu - 1) for name, reach in better.items()}
 # ~~ ==> usd * (1 - mfu / 0.5), 0.5 / mfu - 1

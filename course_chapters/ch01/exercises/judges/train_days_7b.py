@@ -10,13 +10,14 @@ from course_grader.judging.random_inputs import (
 )
 from course_lib.estimate import facts
 from course_lib.estimate.units import number_text
+from course_lib.messages import count_text
 
 right = Worked("train-days-7b")
 
 
 def _run_words(p: float, d: float, f: float, u: float, days: float | None = None) -> str:
     text = f"{number_text(p)} parameters, {number_text(d)} tokens, {number_text(f / 1e12)} TFLOP/s at {100 * u:g} %"
-    return text if days is None else f"{text} in {days:g} days"
+    return text if days is None else f"{text} in {count_text(days, 'day')}"
 
 
 def _days_rows(rng: Random, count: int, *days: float) -> list[tuple[object, ...]]:
@@ -43,7 +44,7 @@ def _days_cases(params: Params, rng: Random) -> list[Case]:
     whole = [(*powers, right[0](*powers) / n) for n in (1, 2, 8, 64)]
     usual = _days_rows(rng, 3, 30, 60, 90)
     hurried = [(1e9, 1.25e10, 989e12, 0.4, days) for days in (0.01, 0.25, 0.5)]  # whole days are too coarse here
-    small = [(7e10, 1e12, 989e12, 0.4, 1500), (1e8, 1e9, 989e12, 0.5, 30), (1, 1, 1e12, 1.0, 1)]
+    small = [(7e10, 1e12, 989e12, 0.4, 1500), (1e8, 1e9, 989e12, 0.5, 30), (2, 2, 1e12, 1.0, 1)]
     return [
         shown("one GPU", "values:days", 0, [run]),
         shown(f"{params['days']} days", "values:gpus", 1, [(*run, params["days"])]),

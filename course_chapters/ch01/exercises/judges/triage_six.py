@@ -1,5 +1,4 @@
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, lost, verdict
 from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
@@ -7,7 +6,7 @@ from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 from course_lib.estimate.units import DAY, number_text
 
-Job = Mapping[str, Any]
+Job = Mapping[str, float]
 
 _LIMITS = ("gpu_memory", "gpu_bandwidth", "deadline_s", "replica_qps")
 _SCALED = ("params", "tokens", "qps", "mfu")
@@ -27,7 +26,7 @@ def _settled(job: Job) -> bool:
     return all(triage_walls(each) == triage_walls(job) for each in moved)
 
 
-def _project(params: float, card: facts.Device, mfu: float, **more: float) -> dict[str, object]:
+def _project(params: float, card: facts.Device, mfu: float, **more: float) -> dict[str, float]:
     return {
         "params": params,
         "tokens": 0,
@@ -43,7 +42,7 @@ def _project(params: float, card: facts.Device, mfu: float, **more: float) -> di
     }
 
 
-def six_projects(params: Params) -> list[tuple[str, dict[str, Any]]]:
+def six_projects(params: Params) -> list[tuple[str, dict[str, float]]]:
     """Six projects in words and numbers, built so that each hits the walls that its name suggests."""
     card, mfu, small = facts.device(params["device"]), params["mfu"], params["params"]
     month = float(card.dense_flops) * mfu * 30 * DAY / 6  # parameters × tokens of one GPU in 30 days
@@ -58,11 +57,11 @@ def six_projects(params: Params) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def _likewise(params: Params, rng: Random) -> list[tuple[dict[str, Any]]]:
+def _likewise(params: Params, rng: Random) -> list[tuple[dict[str, float]]]:
     """The six projects with slightly smaller numbers, which hit the same walls."""
     shown = [job for _, job in six_projects(params)]
 
-    def smaller(job: Job) -> dict[str, object]:
+    def smaller(job: Job) -> dict[str, float]:
         return {**job, **{name: job[name] * round(rng.uniform(0.85, 0.99), 3) for name in _SCALED}}
 
     while True:
@@ -74,7 +73,7 @@ def _likewise(params: Params, rng: Random) -> list[tuple[dict[str, Any]]]:
 def _triage_cases(params: Params, rng: Random) -> list[Case]:
     six = [(job,) for _, job in six_projects(params)]
     cards = [card for card in facts.devices().values() if card.get("dense_flops")]
-    others: list[tuple[dict[str, Any]]] = []
+    others: list[tuple[dict[str, float]]] = []
     while len(others) < 60:
         job = _project(
             log_uniform(rng, 1e8, 1e11),
@@ -119,11 +118,11 @@ def _project_words(job: Job) -> str:
     return f"{number_text(job['params'])} parameters, {use or 'neither trained nor served'}"
 
 
-def _quoted(response: Any) -> str:
+def _quoted(response: object) -> str:
     return repr(response) if type(response) is str and len(response) < 60 else describe(response)
 
 
-def _fault(job: Job, answer: Sequence[Any]) -> Fault | None:
+def _fault(job: Job, answer: tuple[object, Sequence[str]]) -> Fault | None:
     response, walls = answer[0], [wall.strip().lower() for wall in answer[1]]
     (wanted, hit), lead = right(job), f"{_project_words(job)}: "
     if len(set(walls)) < len(walls):
@@ -191,7 +190,7 @@ def triage(job: dict) -> tuple[str, list[str]]:
 # %% wrong: always stay => values one-answer-for-all
 # ~ if is_hit ==> if False
 # %% wrong: only the first => values
-# > more walls than the first one are hit.
+# > more than one wall is hit; list them all.
 # ~ is_hit] ==> is_hit][:1]
 # %% wrong: state of a model that is only served => values not-memory
 # > a model that is only served has no training state.
@@ -203,7 +202,7 @@ def triage(job: dict) -> tuple[str, list[str]]:
 # > a wall is missing: weights that fit may still be read too slowly for a user.
 # ~ weights > job["gpu_memory"] or slow ==> weights > job["gpu_memory"]
 # %% wrong: weights that do not fit are forgotten => values missed-latency
-# > a wall is missing: the weights may not fit, however slowly they may be read.
+# > a wall is missing: weights that do not fit hit it, even where they could be read fast enough.
 # ~ weights > job["gpu_memory"] or slow ==> slow
 # %% wrong: all requests share the bandwidth => generality not-latency
 # > the latency wall is not hit: it is about one user, however many there are.

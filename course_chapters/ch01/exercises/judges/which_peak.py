@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 from course_grader.judging import Case, Column, Judging, Outcome, Params, Random, Verdict, Worked, table
 from course_grader.judging.random_inputs import log_uniform, one_apart, plain, unseen
@@ -9,15 +9,21 @@ from course_lib.estimate import facts
 right = Worked("which-peak")
 
 
-def _words(params: float, tokens: float, sheet: Sequence[dict[str, Any]]) -> str:
+class SheetRow(TypedDict):
+    precision: str
+    tflops: float
+    sparsity: bool
+
+
+def _words(params: float, tokens: float, sheet: Sequence[SheetRow]) -> str:
     return f"a sheet with {', '.join(row['precision'] + ' sparse' * row['sparsity'] for row in sheet)}"
 
 
-def vendor_sheet(rng: Random, dense: float, gpus: int, rows: str = "all") -> list[dict[str, Any]]:
+def vendor_sheet(rng: Random, dense: float, gpus: int, rows: str = "all") -> list[SheetRow]:
     """Rows as a data sheet prints them, shuffled: every precision twice, or without one of the BF16 rows."""
     wide = {"FP64": 1 / 16, "TF32": 1 / 2, "BF16": 1, "FP8": 2}
     left_out = {("FP64", True), ("BF16", {"sparse only": False, "dense only": True}.get(rows))}
-    sheet = [
+    sheet: list[SheetRow] = [
         {"precision": name, "tflops": dense * share * (2 if sparse else 1) * gpus / 1e12, "sparsity": sparse}
         for name, share in wide.items()
         for sparse in (False, True)
@@ -30,7 +36,7 @@ def vendor_sheet(rng: Random, dense: float, gpus: int, rows: str = "all") -> lis
 def _peak_cases(params: Params, rng: Random) -> list[Case]:
     gpus = params["gpus"]
 
-    def some(rows: str, count: int) -> list[tuple[Any, ...]]:
+    def some(rows: str, count: int) -> list[tuple[float, float, list[SheetRow]]]:
         rates = (312e12, 989e12, 1307e12, 2250e12, 2500e12, log_uniform(rng, 5e13, 5e15))
         return [
             (
@@ -115,7 +121,7 @@ def which_peak(params: float, tokens: float, sheet: list[dict]) -> tuple[float, 
 # %% wrong: the first BF16 row => generality sparse-peak
 # ~ 2 if rows[0]["sparsity"] else 1 ==> 1
 # %% wrong: always half of the larger => generality halved-dense
-# > where only the dense row is there, it is halved too.
+# > this halves the dense row where it is the only one.
 # ~ rows[0]["tflops"] * TFLOP / doubled ==> max(row["tflops"] for row in rows) * TFLOP / 2
 # %% wrong: the H100 by heart => values only-the-example
 # ~ rows[0]["tflops"] * TFLOP / doubled / printed.gpus ==> 989e12

@@ -1,6 +1,5 @@
 import math
 import random
-from typing import Any
 
 from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, log_uniform, one_apart, plain, unseen
 from course_grader.judging.per_row import EXACT, Column, gpus_text, table
@@ -24,7 +23,7 @@ def _words(p: float, d: float, f: float, m: float, k: float, n: float, w: float)
 
 def _plan_rows(law: str, rng: random.Random, count: int) -> list[tuple[object, ...]]:
     """Runs whose GPU count stays the same when the deadline moves by a millionth."""
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[object, ...]] = []
     while len(rows) < count:
         keep = rng.choice((0.6, 0.9, 0.94, 0.97, 0.99, 1.0) if law == "doubling" else (0.99, 0.999, 0.9995, 1.0))
         p, d, f = log_uniform(rng, 1e9, 3e11), log_uniform(rng, 5e10, 2e13), rng.choice((312e12, 989e12, 2250e12))
@@ -140,7 +139,7 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 # +     ideal = max(1, math.ceil(alone / weeks))
 # +     return weeks_on(gpus), math.ceil(ideal * ideal * weeks_on(ideal) / alone)
 # %% wrong: in proportion => values
-# > this is in proportion to the run on the GPUs given; the GPUs added or left out change every GPU's speed.
+# > this scales the run on the given GPUs in proportion, but with their number every GPU's speed changes.
 # ~ weeks_on(gpus), enough ==> weeks_on(gpus), max(1, math.ceil(gpus * weeks_on(gpus) / weeks))
 # %% wrong: the same loss at every doubling => values subtracted unless law=serial
 # > every doubling subtracts the same loss here; each keeps a fraction of what was left.

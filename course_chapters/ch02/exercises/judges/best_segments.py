@@ -9,13 +9,8 @@ from course_grader.records import Case, Outcome, Verdict
 Sizes = Sequence[int]
 right = Worked("best-segments")
 
-PEAK = Column(
-    "peak",
-    "bytes",
-    rel=EXACT,
-    words=lambda inputs, inner, starts: f"{len(inputs)} layers cut at {list(starts)}",
-    hint="Write down what is alive during each segment.",
-)
+HINT = "Write down what is alive during each segment."
+PEAK = Column("peak", "bytes", rel=EXACT, words=lambda row, _, starts: f"{len(row)} layers cut at {starts}", hint=HINT)
 
 
 def _cut_fault(row: tuple[Sizes, Sizes], value: Sequence[float]) -> Fault | None:
@@ -63,17 +58,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     few = [uneven(rng, 12) for _ in range(6)]  # of a few bytes, so that the lowest peak is told from the next
     small = [_stack(rng, rng.randint(2, 9)) for _ in range(8)]
     large = [_stack(rng, layers) for layers in (24, 32, 40)]
+    other = [(*stack, cut(len(stack[0]))) for stack in [*stacks, equal[1]]]
+    other += [(*stack, [0, 3, 4]) for stack in (heavy, *turned)]
     return [
         shown("four ways to cut", "values:peak", 0, [(*example, starts) for starts in cuts]),
         shown("the stack shown", "values:cut", 1, [example]),
-        unseen(
-            rng,
-            "peak",
-            0,
-            "other stacks",
-            [(*stack, cut(len(stack[0]))) for stack in [*stacks, equal[1]]]
-            + [(*stack, [0, 3, 4]) for stack in (heavy, *turned)],
-        ),
+        unseen(rng, "peak", 0, "other stacks", other),
         unseen(rng, "cut", 1, "other stacks", [*small, *equal, heavy, *turned, one, *few, *large]),
     ]
 
@@ -152,8 +142,7 @@ def best_segments(inputs, inner):
 # > all inputs are kept to the end here, but those of finished segments are freed.
 # ~ most = kept = 0 ==> most, kept = 0, sum(inputs[s] for s in starts)
 # ~ kept += inputs[start] ==> kept += 0
-# -     layers = len(inputs)
-# +     layers = len(inputs)
+#       layers = len(inputs)
 # +     if layers < 13:
 # +         ways = ([0, *(k + 1 for k in range(layers - 1) if mask >> k & 1)] for mask in range(2 ** (layers - 1)))
 # +         return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
@@ -187,13 +176,6 @@ def best_segments(inputs, inner):
 # %% wrong: root of layers => values
 # > segments of about √L layers suit equal layers, and these are unequal.
 # ~ layers = len(inputs) ==> return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
-# %% wrong: root of layers, rounded down => values root-of-layers
-# ~ layers = len(inputs) ==> return list(range(0, len(inputs), math.isqrt(len(inputs))))
-# %% wrong: root of layers, rounded up => values root-of-layers
-# ~ layers = len(inputs) ==> return list(range(0, len(inputs), math.ceil(math.sqrt(len(inputs)))))
-# %% wrong: about the root of segments => values root-of-layers
-# ~ layers = len(inputs)
-# ~~ ==> return [k * len(inputs) // round(math.sqrt(len(inputs))) for k in range(round(math.sqrt(len(inputs))))]
 # %% wrong: equal lengths => values
 # > the segments have equal lengths, but the layers are unequal.
 #       layers = len(inputs)
@@ -208,7 +190,7 @@ def best_segments(inputs, inner):
 # +     if layers > 12:
 # +         return list(range(0, layers, round(math.sqrt(layers))))
 # %% wrong: greedy up to a fixed cap => values -
-# -     layers = len(inputs)
+#       layers = len(inputs)
 # +     def greedy(cap):
 # +         starts, inside = [0], 0
 # +         for layer, size in enumerate(inner):
@@ -217,7 +199,6 @@ def best_segments(inputs, inner):
 # +                 inside = 0
 # +             inside += size
 # +         return starts
-# +     layers = len(inputs)
 # +     caps = {sum(inner[a:b]) for a in range(layers) for b in range(a + 1, layers + 1)}
 # +     return min(map(greedy, caps), key=lambda starts: peak_bytes(inputs, inner, starts))
 # %% half: only the peak => 6

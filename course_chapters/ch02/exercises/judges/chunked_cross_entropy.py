@@ -34,21 +34,18 @@ def _loss_fault(loss: Tensor, want: float) -> Fault | None:
     return Wrong("", told, "The loss: ", ("loss",))
 
 
-def _gradient_fault(spec: Spec, value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
-    if not same(value["targets"], loss_inputs(spec)[2]):
+def _gradient_fault(spec: Spec, value: Mapping[str, object], want: Mapping[str, Tensor | None]) -> Fault | None:
+    if not same(value["targets"], loss_inputs(**spec)[2]):
         return "inputs-changed", "Your function changed `targets`, which belongs to the caller."
     if value["graph"] is not True:
         return "no-graph", "the loss requires no gradient: its graph does not reach `hidden` and `weight`."
     for name in ("hidden", "weight"):
-        got = value[name]
-        if name not in spec["wanted"]:
-            if got is not None:
-                return "unasked", f"`{name}` requires no gradient here but got one."
-            continue
-        if got is None:
-            return "no-gradient", f"`{name}` got no gradient."
-        if fault := tensor_fault(f"The gradient of `{name}`", got, want[name]):
-            return Wrong(*fault[:2], f"The gradient of `{name}`: ", (name,))
+        got, wanted = value[name], want[name]
+        if (got is None) != (wanted is None):
+            told = "got no gradient" if got is None else "requires no gradient here but got one"
+            return "unasked" if wanted is None else "no-gradient", f"`{name}` {told}."
+        if wanted is not None and (fault := tensor_fault(f"The gradient of `{name}`", got, wanted)):
+            return Wrong(*fault)._replace(where=(name,))
     return None
 
 
@@ -76,17 +73,17 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict(case.kind, case.part, case, gradients or memory)]
 
 
-def _spec(rng: Random, tokens: int, chunks: int, words: int, width: int, **more: Any) -> dict[str, Any]:
+def _spec(rng: Random, tokens: int, chunks: int, words: int, width: int, **more: object) -> Spec:
     sizes = {"tokens": tokens, "chunks": chunks, "words": words, "width": width}
     return {"seed": rng.randrange(2**31), **sizes, "scale": 1.0, "wanted": ["hidden", "weight"], **more}
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
-    def unseen(name: str, spec: dict[str, Any], part: str = "others") -> Case:
+    def unseen(name: str, spec: Spec, part: str = "others") -> Case:
         return hidden(name, f"generality:{part}", spec, room(spec))
 
-    def own(**more: Any) -> dict[str, Any]:
-        return _spec(rng, more.pop("tokens", 40), 8, 400, 4, **more)
+    def own(tokens: int = 40, **more: object) -> Spec:
+        return _spec(rng, tokens, 8, 400, 4, **more)
 
     padded = [(3, 9), (20, 24)]
     small = _spec(rng, 24, 4, 50, 8, ignored=[(2, 7)])
@@ -112,23 +109,15 @@ def _weighed(params: Params, rng: Random) -> Weighed:
     """105 MB of logits in 16 chunks: right answers hold two to eight chunks at once; one that computes all logits holds
     at least 16."""
     spec = _spec(rng, 800, 16, 32_768, 4)
-    rows, chunk = rng.sample(range(spec["tokens"]), 4), 4 * spec["tokens"] * spec["words"] / spec["chunks"]
+    case = hidden("800 tokens and 32,768 words in 16 chunks", "cost:memory", spec, None, seconds=30.0)
+    warm = hidden("a few tokens", "cost:memory", _spec(rng, 24, 4, 50, 8), None, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
-        got = outcome.value.get("hidden") if type(outcome.value) is dict else None
-        width, weight, targets = loss_inputs(spec)
-        want = (width[rows] @ weight.T).softmax(-1)
-        want[range(4), targets[rows]] -= 1
-        scale = 1 if params["reduction"] == "sum" else 1 / spec["tokens"]
-        return isinstance(got, Tensor) and got.shape == width.shape and close(got[rows], want @ weight * scale, 1e-3)
+        value = outcome.value if type(outcome.value) is dict else {}
+        return close(value.get("hidden"), right.value(case)["hidden"], 1e-3)
 
-    return Weighed(
-        case=hidden("800 tokens and 32,768 words in 16 chunks", "cost:memory", spec, None, seconds=30.0),
-        warm=hidden("a few tokens", "cost:memory", _spec(rng, 24, 4, 50, 8), None, seconds=30.0),
-        most=10 * chunk,
-        done=done,
-        shares=("cost:memory", "generality:device"),
-    )
+    most, shares = 10 * 4 * spec["tokens"] * spec["words"] / spec["chunks"], ("cost:memory", "generality:device")
+    return Weighed(case=case, warm=warm, most=most, done=done, shares=shares)
 
 
 JUDGING = Judging(
@@ -285,8 +274,6 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # %% wrong: one checkpoint around everything => cost whole-logits
 # ~ total = 0 ==> total, chunks = 0, 1
 # %% wrong: chunks, but autograd keeps them => cost whole-logits
-# -     def part(h, w, t):
-# -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
 # ~ recompute(part, h, weight, t, use_reentrant=False) ==> F.cross_entropy(h @ weight.T, t, reduction="sum")
 # %% half: a plain loss => 7.5  from: the plain loss
 # %% half: the loss alone => 2.5

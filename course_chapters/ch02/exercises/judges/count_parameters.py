@@ -5,7 +5,7 @@ from course_grader.judging.per_row import EXACT, Breakdown, shares, table
 right = Worked("count-parameters")
 
 
-def _shape(rng: Random) -> dict[str, object]:
+def _shape(rng: Random) -> dict[str, int]:
     heads = rng.choice((6, 8, 12, 16, 32))
     dim = rng.choice((32, 64, 80, 128, 256))
     return {
@@ -35,19 +35,7 @@ def _count_cases(params: Params, rng: Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(parts=(0.4, 0.6)),
     cases=_count_cases,
-    verdicts=table(
-        Breakdown(
-            "parts",
-            "parameters",
-            words=lambda s: (
-                f"{s['layers']} layers of {s['hidden']}, {s['heads']} heads of {s['head_dim']}, "
-                f"{s['kv_heads']} for K and V"
-            ),
-            rel=EXACT,
-            floor=0,
-        ),
-        right=right,
-    ),
+    verdicts=table(Breakdown("parts", "parameters", words=right.words(0), rel=EXACT, floor=0), right=right),
     why="Do not plan with a model's name: 8B means 8.03 billion parameters, 70B means 70.6. In a small model with a "
     "large vocabulary, the embedding holds a fifth of the parameters. Shared keys and values save only about a "
     "tenth of a layer's parameters, but far more where keys and values are kept for every token. A tied head "
@@ -154,8 +142,7 @@ def count_parameters(shape: dict) -> dict[str, int]:
 # %% wrong: one head for all => values -
 # ~ for name in ("heads", "kv_heads")) ==> for name in ("heads", "kv_heads")); shared = shape["head_dim"]
 # %% wrong: asks the library => raised
-# ~ table_size = shape["vocab"] * hidden
-# ~~ ==> return __import__("course_lib.estimate.memory").estimate.memory.count_params("llama3-8b")
+# ~ table_size = ==> from course_lib.estimate import memory; return memory.count_params("llama3-8b"); table_size =
 # %% wrong: the model shown only => values -
 # ~ table_size = shape["vocab"] * hidden
 # ~~ ==> return {"embedding": 525336576, "attention": 1342177280, "mlp": 5637144576, "norms": 266240, "head": 525336576}

@@ -1,10 +1,9 @@
 from collections.abc import Mapping, Sequence
 
 from course_chapters.ch02.exercises.first_step_spike import PHASES
-from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, near, shown, verdict
-from course_grader.judging.per_row import CLOSE, Series, shares, table
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, near, shown
+from course_grader.judging.per_row import CLOSE, Series, Word, shares, table
 from course_grader.judging.random_inputs import draw_rows, one_apart, rounded, unseen
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import GB, bytes_text
 
 Job = Mapping[str, float]
@@ -16,36 +15,6 @@ def _apart(got: Sequence[float], want: Sequence[float]) -> Fault:
     phase, one, level = next(wrong)
     amount = bytes_text(one) if one >= 0 else describe(one)
     return "", f"{phase}: {amount} is {one / level:.3g} times the bytes alive at its worst moment."
-
-
-_TIMELINE = Series("timeline", words=lambda job: f"{bytes_text(job['weights'])} of weights", apart=_apart)
-
-
-def _death_fault(row: tuple[Job, float], value: str | None) -> Fault | None:
-    job, room = row
-    want, lead = right[1](job, room), f"{bytes_text(room)} of memory: "
-    value = value if value is None else value.strip().lower()
-    if value == want:
-        return None
-    if value is None:
-        return Wrong("fits", f"{lead}you return None, but one phase needs more.", lead)
-    if want is None:
-        return Wrong("dies-for-nothing", f"{lead}you return {value!r}, but every phase fits.", lead)
-    return Wrong("", f"{lead}{value!r} is not the first phase that does not fit.", lead)
-
-
-def _deaths_fault(case: Case, values: Sequence[str | None]) -> Fault | None:
-    if len(values) > 2 and all(value is None for value in values):
-        return "returned-none", "The function returns None for every device: is a `return` missing?"
-    if len(values) > 2 and len(set(values)) == 1:
-        return "only-the-example", f"{case.name}: the function returns the same phase for every device."
-    return first(*map(_death_fault, case.args[1], values))
-
-
-def _spike_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
-    if case.args[0] == 0:
-        return table(_TIMELINE, right=right)(params, case, outcome)
-    return [verdict(case.kind, "dies", case, _deaths_fault(case, outcome.value))]
 
 
 def _spike_cases(params: Params, rng: Random) -> list[Case]:
@@ -74,7 +43,11 @@ def _spike_cases(params: Params, rng: Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(timeline=(0.25, 0.4), dies=(0.1, 0.25)),
     cases=_spike_cases,
-    verdicts=_spike_verdicts,
+    verdicts=table(
+        Series("timeline", words=right.words(0), apart=_apart),
+        Word("dies", (*PHASES, None), words=right.words(1)),
+        right=right,
+    ),
     why="The first step is misleading. Its forward and backward passes run without the optimizer's state, which is "
     "created at its end and stays. So a job can survive one step and run out of memory in the second forward "
     "pass. Gradients that are zeroed instead of set to None occupy memory during the forward pass for no benefit. "
@@ -149,15 +122,11 @@ def dies_at(job: dict, memory: float) -> str | None:
 # %% wrong: one phase early => values
 # > the list begins with loading.
 # ~ return levels ==> return [*levels[1:], levels[-1]]
-# %% wrong: loading is left out => values one-phase-early
-# ~ levels = [weights] ==> levels = []
-# ~ strict=True ==> strict=False
 # %% wrong: dies in the optimizer's construction => values state-from-the-start
 # ~ params("first-step-spike").grads_between ==> "set to None"
 # ~ if level > memory ==> if level + (job["moments"] if name in ("load", "forward 1", "backward 1") else 0) > memory
 # %% wrong: the number of the phase => values no-such-word
-# ~ (name for name, level in zip(names, timeline(job), strict=True) if
-# ~~ ==> (index for index, level in enumerate(timeline(job)) if
+# ~ (name for name, level in zip(names ==> (index for index, level in zip(range(10)
 # %% wrong: what fits exactly dies => generality dies-for-nothing
 # > what fits exactly does not die.
 # ~ if level > memory ==> if level >= memory
@@ -167,11 +136,10 @@ def dies_at(job: dict, memory: float) -> str | None:
 # ~ if level > memory), None ==> if level > memory), "step 3"
 # %% wrong: worst not first => generality
 # > this is the phase that needs the most; an earlier one already does not fit.
-# ~ return next((name for name, level in zip(names, timeline(job), strict=True) if level > memory), None)
-# ~~ ==> return names[timeline(job).index(max(timeline(job)))] if max(timeline(job)) > memory else None
+# ~ return next( ==> return names[timeline(job).index(max(timeline(job)))] if max(timeline(job)) > memory else next(
 # %% half: the timeline alone => 3.75
-# ~ return next((name for name, level in zip(names, timeline(job), strict=True) if level > memory), None)
-# ~~ ==> raise NotImplementedError
+# ~ return next( ==> raise NotImplementedError; next(
 # %% wrong: a byte too much fits => generality fits
+# > a phase that needs a byte more than there is does not fit.
 # ~ if level > memory ==> if level > memory + 1
 '''

@@ -1,6 +1,5 @@
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -12,11 +11,10 @@ from course_grader.judging.tensors import close, tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import KiB
 
-Spec = Mapping[str, Any]
 right = Worked("graphs-kept-alive")
 
 
-def _loss_fault(got: Any, want: float) -> Fault | None:
+def _loss_fault(got: object, want: float) -> Fault | None:
     if isinstance(got, Tensor):
         return "a-tensor", "Return the loss as a number (`.item()`): a tensor keeps its graph alive."
     hint = "It must be the mean over all tokens that count."
@@ -32,13 +30,13 @@ def _gradient_fault(got: Sequence[Tensor | None], want: list[Tensor]) -> Fault |
     return fault and Wrong(*fault[:2], "The gradients: ", ("gradients",))
 
 
-def _memory_fault(spec: Spec, peak: float, want: Mapping[str, Any]) -> Fault | None:
-    if peak < sum(each.nbytes for each in want["gradients"]):
+def _memory_fault(batches: int, peak: float, gradients: Sequence[Tensor], least: float) -> Fault | None:
+    if peak < sum(each.nbytes for each in gradients):
         return "too-few-bytes", "Fewer bytes were alive than the gradients take."
-    if peak > 1.5 * want["peak"]:
+    if peak > 1.5 * least:
         return "graphs-kept-alive", (
-            f"The peak is {peak / KiB:,.0f} KiB with {len(spec['lengths'])} micro-batches; one at a time needs "
-            f"{want['peak'] / KiB:,.0f} KiB. Either old graphs stay alive, or several micro-batches went through the "
+            f"The peak is {peak / KiB:,.0f} KiB with {batches} micro-batches; one at a time needs "
+            f"{least / KiB:,.0f} KiB. Either old graphs stay alive, or several micro-batches went through the "
             "model together."
         )
     return None
@@ -50,11 +48,11 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     grads = _gradient_fault(value["gradients"], want["gradients"])
     if case.kind == "values":
         return [verdict("values", "loss", case, loss), verdict("values", "gradients", case, grads)]
-    memory = _memory_fault(spec, value["peak"], want) if measured else None
+    memory = _memory_fault(len(spec["lengths"]), value["peak"], want["gradients"], want["peak"]) if measured else None
     return judged(case, loss or grads or memory)
 
 
-def _spec(rng: random.Random, lengths: list[tuple[int, int]], **more: Any) -> dict[str, Any]:
+def _spec(rng: random.Random, lengths: list[tuple[int, int]], **more: object) -> dict[str, object]:
     return {"seed": rng.randrange(2**31), "words": 23, "width": 8, "depth": 2, "rows": 2, "lengths": lengths, **more}
 
 
@@ -76,7 +74,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
     """Four micro-batches whose graphs hold about 11 tensors of 4 MB each: one at a time, or together."""
-    spec = _spec(rng, [(1024, 0)] * 4, words=32, width=64, depth=4, rows=16)
+    rows, width = 16, 64
+    spec = _spec(rng, [(1024, 0)] * 4, words=32, width=width, depth=4, rows=rows)
     case = hidden("4 micro-batches of 16,384 tokens", "cost:memory", spec, True, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
@@ -86,7 +85,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         return full and near(value.get("loss"), want["loss"], 1e-4)
 
     warm = hidden("two small ones", "cost:memory", _spec(rng, [(7, 0), (5, 0)]), True, seconds=30.0)
-    return Weighed(case=case, warm=warm, most=20 * 4 * spec["rows"] * 1024 * spec["width"], done=done)
+    return Weighed(case=case, warm=warm, most=20 * 4 * rows * 1024 * width, done=done)
 
 
 JUDGING = Judging(
@@ -189,10 +188,8 @@ def train_step(model, batches):
 # %% wrong: a tensor with its graph => values a-tensor
 # ~ total += loss.item() ==> total = total + loss
 # %% wrong: graphs retained => cost graphs-kept-alive
-# - def train_step(model, batches) -> float:
-# + kept = []
-# + def train_step(model, batches):
-# +     kept.clear()
+# ~ batches) -> float: ==> batches, kept=[]) -> float:
+# ~ total, tokens = 0.0, 0 ==> total, tokens, kept[:] = 0.0, 0, []
 # ~ loss.backward() ==> loss.backward(retain_graph=True)
 # ~ total += loss.item() ==> kept.append(loss)
 # ~ total / tokens ==> sum(kept).item() / tokens

@@ -1,18 +1,17 @@
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from course_chapters.ch02.exercises.peak_not_sum import KINDS, as_events, event, training_log
+from course_chapters.ch02.exercises.peak_not_sum import KINDS, Row, as_events, event, training_log
 from course_grader.judging import Case, Judging, Params, Random, Worked, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, Column, Word, one_verdict, table
 
-Log = Sequence[Mapping[str, Any]]
+Log = Sequence[Row]
 right = Worked("peak-not-sum")
 
 
 def _levels(log: Log) -> Iterator[Counter[str]]:
     """Bytes alive by kind after each change."""
-    names, kinds = dict[str, Mapping[str, Any]](), Counter[str]()
+    names, kinds = dict[str, Row](), Counter[str]()
     for row in as_events(log) if "born" in log[0] else log:
         block = row if row["what"] == "alloc" else names[row["name"]]
         names[row["name"]] = block
@@ -34,9 +33,9 @@ BY_PLACE = table(
 )
 
 
-def _nonsense(rng: Random, form: str) -> list[dict[str, Any]]:
+def _nonsense(rng: Random, form: str) -> list[Row]:
     """A random log: any kind at any time, names reused, several rows at one time, a plateau at the peak."""
-    clock, alive, moments = 0.0, dict[str, dict[str, Any]](), []
+    clock, alive, moments = 0.0, dict[str, Row](), []
     for _ in range(rng.randint(20, 40)):
         clock += rng.choice((0.0, 1.0, 2.5))
         if alive and rng.random() < 0.45:
@@ -45,7 +44,7 @@ def _nonsense(rng: Random, form: str) -> list[dict[str, Any]]:
             moments.append((clock, "free", block))
         elif free := [name for name in "abcdefgh" if name not in alive]:
             block = {"name": rng.choice(free), "kind": rng.choice(KINDS), "bytes": rng.randint(1, 10**6) * 97}
-            block |= {"born": clock, "died": None}
+            block |= Row(born=clock, died=None)
             alive[block["name"]] = block
             moments.append((clock, "alloc", block))
     if form == "events":
@@ -54,9 +53,9 @@ def _nonsense(rng: Random, form: str) -> list[dict[str, Any]]:
     return rng.sample(blocks, len(blocks))
 
 
-def _plateau(form: str) -> list[dict[str, Any]]:
+def _plateau(form: str) -> list[Row]:
     rows = (("a", "activations", 700, 1.0, 3.0), ("b", "weights", 300, 2.0, None), ("a", "gradients", 700, 4.0, 5.0))
-    blocks = [dict(zip(("name", "kind", "bytes", "born", "died"), row, strict=True)) for row in rows]
+    blocks = [Row(name=name, kind=kind, bytes=size, born=born, died=died) for name, kind, size, born, died in rows]
     return as_events(blocks) if form == "events" else blocks[::-1]
 
 

@@ -1,5 +1,4 @@
 from functools import cache
-from typing import Any
 
 from course_chapters.ch02.exercises.block import GROUPS, saved_rows
 from course_grader.judging import Case, Judging, Params, Random, Worked, one_apart, shown, unseen
@@ -8,16 +7,13 @@ from course_grader.judging.per_row import EXACT, Breakdown, Column, shares, tabl
 right = Worked("reconcile-ledger")
 
 
-@cache
-def _real(*sizes: Any) -> list[dict[str, object]]:
-    return saved_rows(*sizes)
+_real = cache(saved_rows)
 
 
 def _traps(rng: Random) -> list[dict[str, object]]:
     """Constructed rows: small views of large storages, storages that two groups saved, weights in between."""
-    storages = [
-        (number, 4 * rng.randint(1, 500)) for number in rng.sample(range(0, 1_600_000, 99_991), rng.randint(4, 12))
-    ]
+    numbers = rng.sample(range(0, 1_600_000, 99_991), rng.randint(4, 12))
+    storages = [(number, 4 * rng.randint(1, 500)) for number in numbers]
     weights = {number for number, _ in storages if rng.random() < 0.3}
     found = []
     for _ in range(rng.randint(8, 30)):
@@ -34,13 +30,8 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     def sizes(large: bool) -> tuple[int, ...]:
         heads = rng.choice((8, 16, 32) if large else (1, 2, 3, 4))
         hidden = heads * rng.choice((32, 64, 96, 128))
-        return (
-            rng.randint(1, 16 if large else 3),
-            rng.choice((37, 128, 1024, 4096) if large else (5, 16, 33)),
-            hidden,
-            heads,
-            rng.choice((hidden, 3 * hidden, 4 * hidden, 1000 + hidden)),
-        )
+        batch, seq = rng.randint(1, 16 if large else 3), rng.choice((37, 128, 1024, 4096) if large else (5, 16, 33))
+        return batch, seq, hidden, heads, rng.choice((hidden, 3 * hidden, 4 * hidden, 1000 + hidden))
 
     kinds = ("fused", "by hand"), ("float32", "bfloat16")
     real = [(_real(*sizes(False), *map(rng.choice, kinds)),) for _ in range(5)]
@@ -61,13 +52,7 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=table(
         Breakdown("kept", "bytes", words=lambda rows: f"{len(rows)} rows", rel=EXACT, floor=0),
-        Column(
-            "block",
-            "bytes",
-            rel=0.01,
-            words=lambda b, s, h, a, f, z: f"{b} × {s} tokens, hidden {h}, {a} heads, ffn {f}, {z} bytes a number",
-            hint="Name every storage in the rows, and write its size in tokens, hidden, ffn and heads.",
-        ),
+        Column("block", "bytes", rel=0.01, words=right.words(1), hint="Name every storage in the rows, and its size."),
         right=right,
     ),
     why="The block keeps eight tensors of shape (tokens, hidden): both norms' inputs and outputs, queries, keys, "
@@ -113,6 +98,7 @@ def block_bytes(batch: int, seq: int, hidden: int, heads: int, ffn: int, size: i
 # %% wrong: parameters counted => values
 # > this includes weights and biases, which are in memory anyway.
 # ~ if not row["parameter"] and ==> if
+# ~ (8 * hidden + 2 * ffn) + ==> (8 * hidden + 2 * ffn) + size * (4 * hidden**2 + 2 * hidden * ffn) +
 # %% wrong: everything counted => values
 # > this includes weights and biases, and a storage as often as it was saved.
 # ~ if not row["parameter"] and row["storage"] not in seen ==> if True
@@ -154,18 +140,12 @@ def block_bytes(batch: int, seq: int, hidden: int, heads: int, ffn: int, size: i
 # ~ 2 * ffn ==> 8 * hidden
 # %% wrong: printed formula => values
 # > the printed formula is for 16 bits with dropout masks and an MLP of 4 · hidden.
-# ~ return batch * seq * size * (8 * hidden + 2 * ffn) + (scores if attention == "by hand" else 0)
-# ~~ ==> return seq * batch * hidden * 34
+# ~ scores = ==> return seq * batch * hidden * 34; scores =
 # %% wrong: the printed formula with scores => values printed-formula
-# ~ return batch * seq * size * (8 * hidden + 2 * ffn) + (scores if attention == "by hand" else 0)
-# ~~ ==> return seq * batch * hidden * (34 + 5 * heads * seq / hidden)
-# %% wrong: with weights => values
-# > this includes weights, which are in memory anyway.
-# ~ (8 * hidden + 2 * ffn) + ==> (8 * hidden + 2 * ffn) + size * (4 * hidden**2 + 2 * hidden * ffn) +
+# ~ scores = ==> return seq * batch * hidden * (34 + 5 * heads * seq / hidden); scores =
 # %% wrong: numbers => values
 # > this counts numbers; return bytes.
-# ~ return batch * seq * size * (8 * hidden + 2 * ffn) + (scores
-# ~~ ==> return batch * seq * (8 * hidden + 2 * ffn) + (scores / size
+# ~ scores = ==> size = 1; scores =
 # %% wrong: one sequence => values
 # > this is one sequence of the batch.
 # ~ scores = ==> batch = 1; scores =

@@ -1,17 +1,8 @@
-from collections.abc import Mapping
-from typing import Any
-
 from course_chapters.ch02.exercises.state_of_a_plan import MOMENTS, TYPE_BYTES, plan
 from course_grader.judging import CLOSE, Breakdown, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, log_uniform, one_apart, unseen
-from course_lib.estimate.units import bytes_text, number_text
 
 right = Worked("state-of-a-plan")
-
-
-def _plan_text(params: float, chosen: Mapping[str, Any]) -> str:
-    kept = ", ".join(f"{name} {value}" for name, value in chosen.items() if value)
-    return f"{number_text(params)} parameters ({kept})"
 
 
 def _plans(rng: Random, count: int) -> list[dict[str, object]]:
@@ -37,10 +28,8 @@ JUDGING = Judging(
     shares=shares(buckets=(0.3, 0.3), largest=(0.2, 0.2)),
     cases=_state_cases,
     verdicts=table(
-        Breakdown("buckets", "bytes", words=_plan_text, rel=CLOSE, floor=0),
-        Column(
-            "largest", "parameters", words=lambda m, c: f"{bytes_text(m)}, {m / right[1](m, c):g} bytes per parameter"
-        ),
+        Breakdown("buckets", "bytes", words=right.words(0), rel=CLOSE, floor=0),
+        Column("largest", "parameters", words=right.words(1)),
         right=right,
     ),
     why="The same 70B parameters take 840 GB without a master copy, 1,120 GB with one, and 1,260 GB with gradients "

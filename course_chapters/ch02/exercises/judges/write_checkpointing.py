@@ -1,6 +1,6 @@
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from course_chapters.ch02.exercises.probes import pass_bytes, plain_call
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, Wrong, first, hidden, judged, shown, verdict
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, Wrong, hidden, judged, shown, verdict
 from course_grader.judging.tensors import all_close, close, tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import KiB
@@ -17,11 +17,13 @@ from course_lib.estimate.units import KiB
 Spec = Mapping[str, Any]
 Value = Mapping[str, Any]  # what the probe brings back
 RANDOM_STATE = 8 * KiB  # bytes of the CPU generator's state, and a little
+NO_GRAPH = Wrong("no-graph", "the output requires no gradient. Was it computed under `no_grad`?", where=("graph",))
 right = Worked("write-checkpointing")
 
 
-def flat(gradients: Sequence[Sequence[Tensor | None]]) -> list[Tensor | None]:
-    return [each for segment in gradients for each in segment]
+def flat(tensors: Any) -> list[Tensor | None]:
+    """The tensors of nested lists, in order."""
+    return [each for part in tensors for each in flat(part)] if type(tensors) in (list, tuple) else [tensors]
 
 
 def _call_fault(value: Value, want: Value) -> Fault | None:
@@ -35,43 +37,34 @@ def _call_fault(value: Value, want: Value) -> Fault | None:
     return Wrong("not-the-second-call", otherwise, where=("moved",))
 
 
-def _output_fault(value: Value, want: Value) -> Fault | None:
-    got, right = value["output"], want["output"]
+def _tensors_fault(part: str, what: str, value: Value, want: Value) -> Fault | None:
+    """The last tensor of a part of the result that is not the right one: faults come from the output's side."""
+    got, right = flat(value[part]), flat(want[part])
     if len(got) != len(right):
-        return "wrong-shape", f"checkpoint(…) returned {len(got)} tensors; `function` returns {len(right)}."
-    return first(*(tensor_fault("The output of the forward pass", *pair) for pair in zip(got, right, strict=True)))
+        return "wrong-shape", f"{what}: {len(got)} tensors came back, and not {len(right)}."
+    for mine, wanted in zip(reversed(got), reversed(right), strict=True):
+        if mine is None and wanted is not None:
+            return Wrong("no-gradient", f"{what} is None.", f"{what}: ", (part,))
+        if wanted is not None and (fault := tensor_fault(what, mine, wanted)):
+            return Wrong(*fault)._replace(where=(part,))
+    return None
+
+
+def _output_fault(value: Value, want: Value) -> Fault | None:
+    return _tensors_fault("output", "The output of the forward pass", value, want)
 
 
 def _gradient_fault(value: Value, want: Value) -> Fault | None:
-    """The first fault of the gradients, counted from the output; None if there is none."""
     if value["graph"] is not True:
-        return "no-graph", "the output requires no gradient. Was it computed under `no_grad`?"
-    got, right = value["gradients"], want["gradients"]
-    if [len(each) for each in (*got, value["input_gradients"])] != [len(e) for e in (*right, want["input_gradients"])]:
-        return "no-results", "Some gradients did not come back."
-    for segment in reversed(range(len(got))):
-        for mine, wanted in zip(got[segment], right[segment], strict=True):
-            fault = tensor_fault(f"A gradient in segment {segment}", mine, wanted)
-            if fault and (mine is None or not mine.any()):
-                if segment == len(got) - 1:  # none comes between it and the loss
-                    told = (
-                        f"the parameters inside segment {segment}, the last one, got no gradient; x alone "
-                        f"is not enough."
-                    )
-                    return "no-parameters", told
-                return "gradient-stops", f"segment {segment} got no gradient; each segment must pass one to its input."
-            if fault:
-                return Wrong(*fault)._replace(where=("gradients",))
-    for mine, wanted in zip(value["input_gradients"], want["input_gradients"], strict=True):
-        if wanted is not None and (fault := tensor_fault("The gradient of the net's input", mine, wanted)):
-            return ("gradient-stops", "the net's input got no gradient.") if mine is None else fault
-    return None
+        return NO_GRAPH
+    own = _tensors_fault("gradients", "A gradient of the parameters", value, want)
+    return own or _tensors_fault("input_gradients", "The gradient of the net's input", value, want)
 
 
 def _memory_fault(spec: Spec, value: Value) -> Fault | None:
     least, most, peak = limits(spec)
     if value["graph"] is not True:
-        return "no-graph", "no bytes were measured, because the output of checkpoint(…) requires no gradient."
+        return NO_GRAPH
     if value["kept"] < least:
         return "too-few-bytes", "Fewer bytes are alive after the forward pass than the segments' outputs take."
     if value["kept"] > most:
@@ -102,7 +95,7 @@ def _random_fault(value: Value, want: Value) -> Fault | None:
         own_seed = "the forward pass drops other elements than a plain call does; do not set the generator before it."
         return ("own-seed", own_seed) if fault[0] == "other-numbers" else fault
     if value["graph"] is not True:
-        return "no-graph", "no gradient at all."
+        return NO_GRAPH
     if not all_close(flat(value["gradients"]), flat(want["gradients"])):
         told = "with dropout, the gradients are wrong. Do both calls of a segment drop the same elements?"
         return Wrong("wrong-with-dropout", told, where=("gradients",))
@@ -123,8 +116,6 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     gradients = output or _gradient_fault(value, want)
     again = gradients or (_call_fault(value, want) if shifts else None)
     if case.kind == "generality":
-        if again and again[0] == "no-graph":
-            again = "anchor-missing", "no input requires a gradient, but the parameters inside need theirs."
         return judged(case, again)
     if again and again[0] == "nothing-recomputed":
         gradients = again  # right values, but a plain call has them too
@@ -133,7 +124,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [*found, verdict("cost", "memory", case, output or _memory_fault(spec, value))] if measured else found
 
 
-def spec_of(rng: random.Random, streams: int, depths: list[int], **more: Any) -> dict[str, Any]:
+def spec_of(rng: random.Random, streams: int, depths: list[int], **more: object) -> Spec:
     usual = {"width": 32, "rows": 8, "depths": depths, "dropout": 0.0, "streams": streams, "input_grad": True}
     return {"seed": rng.randrange(2**31), **usual, **more}
 
@@ -144,7 +135,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def shifts() -> list[float]:
         return [0.0, *(rng.choice((-1, 1)) * value for value in rng.sample((0.4, 0.6, 0.9, 1.2, 1.5), 3))]
 
-    def unseen(name: str, depths: list[int], **more: Any) -> Case:
+    def unseen(name: str, depths: list[int], **more: object) -> Case:
         return hidden(name, "generality:inputs", spec_of(rng, streams, depths, **more), shifts(), False)
 
     example = spec_of(rng, streams, list(params["depths"]), rows=256, width=64)
@@ -267,8 +258,10 @@ def checkpoint(function, *inputs):
 # %% wrong: a plain call => values nothing-recomputed
 # ~ return Again.apply(torch.empty(0, requires_grad=True), *inputs) ==> return function(*inputs)
 # %% wrong: the input gets no gradient => values gradient-stops
+# > only the last segment's parameters got one; each segment must pass a gradient to its input.
 # ~ *(x.grad for x in inputs) ==> *(None for x in inputs)
 # %% wrong: the gradient of x alone => values no-parameters
+# > the parameters inside got none; the gradient of x alone is not enough.
 # -             torch.autograd.backward(out, grads)
 # -             return None, *(x.grad for x in inputs)
 # +             wanted = [x for x in inputs if x.requires_grad]
@@ -317,6 +310,7 @@ def checkpoint(function, *inputs):
 # +             with torch.enable_grad(), hooks:
 # +                 return function(*inputs).detach()
 # %% wrong: nothing happens if the input needs no gradient => generality anchor-missing
+# > no input requires a gradient, but the parameters inside need theirs.
 # ~ forward(ctx, anchor, *inputs) ==> forward(ctx, *inputs)
 # ~ return None, *( ==> return tuple(
 # ~ torch.empty(0, requires_grad=True), *inputs ==> *inputs
@@ -331,7 +325,6 @@ def checkpoint(function, *inputs):
 # +             return tuple(found.get(id(each)) for each in (*inputs, *function.parameters()))
 # ~ torch.empty(0, requires_grad=True), *inputs ==> *inputs, *function.parameters()
 # %% wrong: also kept and called under no_grad without need => generality called-for-nothing
-# > without gradients, call each segment exactly once.
 #   def checkpoint(function, *inputs):
 # +     if not torch.is_grad_enabled():
 # +         function(*inputs)

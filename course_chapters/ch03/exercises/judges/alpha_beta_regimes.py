@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from functools import partial
 
 from course_chapters.ch03.exercises.alpha_beta_regimes import points
 from course_grader.judging import Case, Column, Judging, Params, Random, Worked, one_verdict, shares, shown, table
@@ -43,16 +44,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _line(place: int, unit: str, hint: str) -> Column:
-    return Column(
-        "line",
-        unit,
-        want=lambda *row: right[0](*row)[place],
-        words=lambda sizes, seconds: f"{len(sizes)} messages",
-        rel=0.08,
-        hint=hint,
-    )
-
+_line = partial(Column, "line", words=lambda sizes, seconds: f"{len(sizes)} messages", rel=0.08)
 
 JUDGING = Judging(
     shares=shares(line=(0.15, 0.2), switch=(0.1, 0.2), best=(0.15, 0.2)),
@@ -60,8 +52,8 @@ JUDGING = Judging(
     verdicts=one_verdict(
         table(
             (
-                _line(0, "seconds", "α: what does the smallest message cost?"),
-                _line(1, "bytes/s", "β: what does the largest message get?"),
+                _line("seconds", hint="α: what does the smallest message cost?"),
+                _line("bytes/s", hint="β: what does the largest message get?"),
             ),
             Column(
                 "switch",
@@ -129,7 +121,7 @@ def fit_line(sizes, seconds):
 # > α comes first, then β.
 # ~ float(alpha), float(1 / per_byte) ==> float(1 / per_byte), float(alpha)
 # %% wrong: sign => values
-# > a size is positive.
+# > this size has the wrong sign.
 # ~ max(0.0, wait / gain) ==> -wait / gain
 # %% wrong: below zero => generality
 # > the lines meet below size zero; which method is faster above it?
@@ -142,7 +134,7 @@ def fit_line(sizes, seconds):
 # > the second method has the smaller β, so for large messages it is the slower one.
 # ~ gain <= 0 ==> not gain
 # %% wrong: half bandwidth => values
-# > there the second method reaches half of its β.
+# > this is the size at which the second method reaches half of its β.
 # ~ wait / gain) ==> large[0] * large[1])
 # %% wrong: alpha forgotten => values
 # > the second method is slower for small messages.
@@ -176,8 +168,6 @@ def fit_line(sizes, seconds):
 # ~ min(alpha ==> sum(alpha
 # %% wrong: None for never => generality returned-none
 # ~ return math.inf ==> return None
-# %% wrong: asks the library => raised
-# ~ return float(alpha), float(1 / per_byte) ==> return roofline.fit_alpha_beta(sizes, seconds)
 # %% half: the line alone => 2.25
 # ~ max(0.0, wait / gain) ==> 0.0
 # ~ nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large)) ==> 0.0

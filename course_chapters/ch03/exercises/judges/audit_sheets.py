@@ -84,7 +84,7 @@ def audit_sheets() -> dict[str, tuple[float, str, str]]:
 # > do not double; these are FLOP already.
 # ~ 528 * 1024 ==> 2 * 528 * 1024
 # %% wrong: a seventh for each peer => values a-seventh
-# > this is a seventh, but only one peer sends here.
+# > this is a seventh of the rate; a GPU that sends to one peer uses all of it.
 # ~ one_way / GB ==> one_way / GB / 7
 # %% wrong: both directions of a server => values both-ways
 # > this adds both directions.
@@ -101,14 +101,4 @@ def audit_sheets() -> dict[str, tuple[float, str, str]]:
 # %% wrong: per weight => values
 # > this is FLOP per weight; a weight has two bytes.
 # ~ 2 / 2, ==> 2,
-# %% wrong: all wrong => values blind
-# ~ h100.bandwidth, "right", "as printed" ==> h100.bandwidth, "wrong", "unit"
-# ~ 1.83e9 / TFLOP, "right", "as printed" ==> 1.83e9 / TFLOP, "wrong", "unit"
-# ~ 1e12, "right", "as printed" ==> 1e12, "wrong", "unit"
-# ~ 2 / 2, "right", "as printed" ==> 2 / 2, "wrong", "unit"
-# %% half: one cause missed => 20
-# ~ one_way / adapter, "wrong", "both ways for one way" ==> 9, "wrong", "missing factor"
-# %% half: two answered so far => 4
-def audit_sheets():
-    return {"eighteen-fold": (9, "wrong", "both ways for one way"), "pod-245": (245.8, "right", "as printed")}
 '''

@@ -56,7 +56,7 @@ def anatomy(counts: list[int], memory: float, flops: float) -> tuple[list[int], 
 # ~ math.prod(counts[: level + 1]) ==> sum(counts[: level + 1])
 # %% wrong: from the outside in => values
 # > the innermost level comes first.
-# ~ math.prod(counts[: level + 1]) ==> math.prod(counts[::-1][: level + 1])
+# ~ in range(len(counts))] ==> in reversed(range(len(counts)))]
 # %% wrong: one GPU as a level => values
 # > the innermost level is the first count, not one GPU.
 # ~ in range(len(counts))] ==> in range(-1, len(counts))]

@@ -1,5 +1,5 @@
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS
-from course_grader.judging import Case, Column, Judging, Params, Random, Worked, one_verdict, shares, shown, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import generality, log_uniform, one_apart, plain, unseen
 from course_lib.estimate.units import GB, TFLOP, bytes_text, number_text
 
@@ -61,19 +61,17 @@ JUDGING = Judging(
     alike=_kept_matters,
     shares=shares(weights=(0.2, 0.2), kept=(0.2, 0.2), never=(0, 0.2)),
     cases=_batch_cases,
-    verdicts=one_verdict(
-        table(
-            Column(
-                "batch",
-                "sequences",
-                words=_machine_words,
-                rel=0.0,
-                hint="At which batch do both times of a step meet?",
-                none="each further sequence takes longer to read than to compute, so no batch is enough; return None",
-                some="some batch is enough here",
-            ),
-            right=right,
-        )
+    verdicts=table(
+        Column(
+            "",
+            "sequences",
+            words=_machine_words,
+            rel=0.0,
+            hint="At which batch do both times of a step meet?",
+            none="each further sequence takes longer to read than to compute, so no batch is enough; return None",
+            some="some batch is enough here",
+        ),
+        right=right,
     ),
     why="Weights are read once for the whole batch, so each further sequence is free until computing takes as long as "
     "reading: at the ridge, 295 FLOP per byte on an H100 with two bytes per weight, hence 296 sequences. Keys and "
@@ -122,7 +120,7 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
 # > the keys and values kept are read too.
 # ~ weight_size * params / bandwidth, kv_bytes / bandwidth ==> weight_size * params / bandwidth, 0.0
 # %% wrong: kept the other way => values
-# > mind how often a step reads what is kept: for every sequence, or once for all.
+# > the kept bytes are counted the wrong number of times: are they read for every sequence, or once for all?
 # ~ if kept == "shared" ==> if kept != "shared"
 # %% wrong: rounded down => values
 # > at this batch reading still takes longer.
@@ -145,8 +143,6 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
 # ~ return max(1, math.ceil(once / (compute - each) * (1 - 1e-12))) ==> return None
 # %% wrong: infinity for never => generality not-a-number unless kept=shared
 # ~ return None ==> return math.inf
-# %% wrong: asks the library => raised
-# ~ compute <= each: ==> roofline.smallest_batch(flops, bandwidth, params, weight_size, kv_bytes) is None:
 # %% half: the weights are right, what is kept is not => 3  from: kept forgotten
 # %% wrong: nearly as long to read as to compute is never => generality some-is-right unless kept=shared
 # ~ compute <= each: ==> compute <= 1.04 * each:

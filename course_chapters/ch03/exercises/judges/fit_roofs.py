@@ -1,12 +1,12 @@
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
 
 from course_chapters.ch03.exercises.fit_roofs import bench
 from course_chapters.ch03.exercises.shared import CHIPS
 from course_grader.judging import Case, Column, Judging, Params, Random, Worked, generality, plain, shares, table
 from course_lib.estimate.units import TFLOP, number_text
 
-Runs = Sequence[Mapping[str, Any]]
+Runs = Sequence[Mapping[str, object]]
 
 right = Worked("fit-roofs")
 
@@ -15,27 +15,21 @@ def _words(runs: Runs, cache: float, flops: float, bandwidth: float) -> str:
     return f"a log of {len(runs)} runs, sheet {number_text(flops / TFLOP)} TFLOP/s"
 
 
-def _column(place: int, part: str, unit: str) -> Column:
-    return Column(
-        part,
-        unit,
-        want=lambda *row: right(*row)[place],
-        words=_words,
-        hint="Compare your time of each run, and the runs that you keep, with the list of flaws.",
-        rel=0.05,
-    )
+_HINT = "Compare your time of each run, and the runs that you keep, with the list of flaws."
+_column = partial(Column, words=_words, hint=_HINT, rel=0.05)
 
 
-def _row(values: Mapping[str, Any]) -> tuple[Any, ...]:
+def _row(values: Mapping[str, object]) -> tuple[object, ...]:
     return tuple(values[name] for name in ("runs", "cache", "sheet_flops", "sheet_bandwidth"))
 
 
-def _drawn(clock: str, rng: Random, count: int) -> list[tuple[Any, ...]]:
+def _drawn(clock: str, rng: Random, count: int) -> list[tuple[object, ...]]:
     return [_row(bench(rng, rng.choice(CHIPS), clock, subtle=bool(number % 2))) for number in range(count)]
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
     *rows, (runs, *sheet) = _drawn(params["clock"], rng, 10)
+    assert isinstance(runs, list)
     slow = [{**run, "seconds": [20 * each for each in run["seconds"]]} for run in runs]
     rows.append((slow + runs, *sheet))  # a long log, poorly written kernels first
     return [
@@ -49,7 +43,7 @@ JUDGING = Judging(
     shares=shares(flops=(0.15, 0.2), bandwidth=(0.15, 0.2), ridge=(0.1, 0.2)),
     cases=_cases,
     verdicts=table(
-        (_column(0, "flops", "FLOP/s"), _column(1, "bandwidth", "bytes/s"), _column(2, "ridge", "FLOP per byte"))
+        (_column("flops", "FLOP/s"), _column("bandwidth", "bytes/s"), _column("ridge", "FLOP per byte")), right=right
     ),
     why="A roof is an upper bound, so the best honest run is the best estimate of it. Honest means: one robust time "
     "per run (the median ignores warm-up and disturbances), no run that beats the data sheet, no kernel that "
@@ -139,9 +133,4 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # ~ > cache ==> >= cache
 # %% wrong: sixteen runs at most => generality -
 # ~ for run in runs: ==> for run in runs[:16]:
-# %% wrong: asks the library => raised
-# -     return float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
-# +     runs = [roofline.Run(run["name"], run["flop"], run["bytes"], tuple(run["seconds"])) for run in runs]
-# +     found = roofline.fit_roofs(runs, cache)
-# +     return found.flops, found.bandwidth, found.ridge
 '''

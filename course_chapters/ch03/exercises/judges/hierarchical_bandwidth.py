@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from course_chapters.ch03.exercises.hierarchical_bandwidth import level, sheet_levels
+from course_chapters.ch03.exercises.hierarchical_bandwidth import Level, level, sheet_levels
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, near, shown, unseen
 from course_grader.judging.per_row import CLOSE, Column, Series, shares, table
 from course_lib.estimate.units import GB, number_text
@@ -20,7 +20,7 @@ def _buffer_words(parts: Sequence[float], rates: Sequence[float]) -> str:
     return ", ".join(f"{100 * part:.3g} % at {number_text(rate / GB)} GB/s" for part, rate in both)
 
 
-def _levels(rng: Random, count: int) -> list[dict[str, object]]:
+def _levels(rng: Random, count: int) -> list[Level]:
     """Levels that are narrower further out, but for a wide one now and then."""
     levels = []
     for index in range(count):

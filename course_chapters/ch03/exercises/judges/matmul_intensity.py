@@ -83,7 +83,7 @@ def ridge(flops: float, bandwidth: float) -> float:
 # ~ (output == "accumulated") + (not reads_only) ==> (output == "accumulated") + 1
 # ~ return 1 / size if reads_only else ==> return
 # %% wrong: other output => values
-# > mind what happens to the output: {{output_words}}.
+# > the output is not counted as often as it moves. Here {{output_words}}.
 # ~ output == "accumulated" ==> output != "accumulated"
 # %% wrong: multiply adds => values
 # > a multiplication and an addition are two FLOP.
@@ -96,7 +96,7 @@ def ridge(flops: float, bandwidth: float) -> float:
 # > a comparison with zero is one FLOP here.
 # ~ 1 / size if reads_only else 1 / (2 * size) ==> 2 / size if reads_only else 2 / (2 * size)
 # %% wrong: square only => generality
-# > this is for a square.
+# > this is right for square matrices alone.
 # ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n)) ==> 2 * m / (size * (2 + passes))
 # %% wrong: two bytes => values
 # > an element has `size` bytes, which is not always 2.
@@ -118,11 +118,6 @@ def ridge(flops: float, bandwidth: float) -> float:
 # %% wrong: mixed units => values
 # > TFLOP over GB is too small by a factor of 1,000.
 # ~ return flops / bandwidth ==> return flops / bandwidth / 1000
-# %% wrong: asks the library => raised
-# ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n))
-# ~~ ==> roofline.matmul(m, k, n, size, write=not reads_only).memory_intensity
-# ~ 1 / size if reads_only else 1 / (2 * size) ==> roofline.relu(10, size, write=not reads_only).memory_intensity
-# ~ return flops / bandwidth ==> return roofline.ridge(flops, bandwidth)
 # %% half: the ridge is not there yet => 1.5
 # ~ return flops / bandwidth ==> raise NotImplementedError
 # %% wrong: sizes of one to eight bytes by heart => generality raised

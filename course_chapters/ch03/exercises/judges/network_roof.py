@@ -1,8 +1,8 @@
 import random
-from typing import Any
+from collections.abc import Sequence
 
 from course_chapters.ch03.exercises.judges.shared import MEMORIES, PEAKS
-from course_chapters.ch03.exercises.network_roof import twelve
+from course_chapters.ch03.exercises.network_roof import Work, twelve
 from course_grader.judging import Case, Column, Judging, Params, Word, Worked, generality, log_uniform, one_apart, table
 from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text, flops_text
@@ -38,9 +38,11 @@ def _clear(*row: float) -> bool:
 def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
     directions = 2 if params["network_kind"] == "both ways" else 1
 
-    def rows(cases: Any, flops: float, bandwidth: float, directions: int = 1) -> list[tuple[float, ...]]:
-        keys = ("flop", "memory_bytes", "network_bytes")
-        return [(*(case[key] for key in keys), flops, bandwidth, case["network"] * directions) for case in cases]
+    def rows(cases: Sequence[Work], flops: float, bandwidth: float, directions: int = 1) -> list[tuple[float, ...]]:
+        return [
+            (case["flop"], case["memory_bytes"], case["network_bytes"], flops, bandwidth, case["network"] * directions)
+            for case in cases
+        ]
 
     others = [_work(rng, directions, bound) for bound in PARTS for _ in range(20)]
     others += one_apart(others, right, _clear)
@@ -98,7 +100,7 @@ def three_roofs(
 # ~ network_bytes / one_way ==> network_bytes / bandwidth
 # %% wrong: one intensity => values
 # > the wire carries the bytes sent, not the memory's bytes.
-# ~ network_bytes / one_way ==> (memory_bytes if network_bytes else 0.0) / one_way
+# ~ network_bytes / one_way ==> memory_bytes / one_way
 # %% wrong: other direction => values
 # > the bytes go one way, and the wire's rate counts {{network_kind}}.
 # ~ network if kind == "one way" else network / 2 ==> network if kind != "one way" else network / 2

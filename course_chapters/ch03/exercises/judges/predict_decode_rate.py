@@ -36,12 +36,6 @@ def tokens_interval() -> tuple[float, float]:
     return guess / 2, guess * 1.2
 # %% right: far off, exactly a factor of four, a list
 # ~ guess / 2, guess * 1.2 ==> [10_000.0, 40_000.0]
-# %% wrong: too wide => values too-wide
-# ~ guess / 2, guess * 1.2 ==> guess / 20, guess * 5
-# %% wrong: turned round => values reversed
-# ~ guess / 2, guess * 1.2 ==> guess * 1.2, guess / 2
-# %% wrong: one number => values not-a-pair
-# ~ guess / 2, guess * 1.2 ==> guess
 # %% wrong: words => values not-numbers
 # ~ guess / 2, guess * 1.2 ==> "about 200", "400"
 '''

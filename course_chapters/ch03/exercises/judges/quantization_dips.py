@@ -98,7 +98,7 @@ def dips(m, sizes, tile, sms):
 # > part of a tile at an edge costs a whole one.
 # ~ math.ceil(m / tile) * math.ceil(n / tile) ==> m * n / tile**2
 # %% wrong: other slots => values
-# > this counts another number of tiles for a processor, which takes {{slots_words}}.
+# > a processor takes {{slots_words}}; this counts another number.
 # ~ params("quantization-dips").slots ==> 3 - params("quantization-dips").slots
 # %% wrong: upside down => values
 # > this is computed over useful.
@@ -121,7 +121,7 @@ def dips(m, sizes, tile, sms):
 # %% wrong: positions before => values positions
 # ~ zip(sizes[1:], ==> zip(range(len(sizes)),
 # %% wrong: everything => values
-# > the efficiency does not fall everywhere.
+# > at some of these sizes the efficiency does not fall.
 # ~ if now < before] ==> if now]
 # %% wrong: rises => values
 # > the efficiency rises, or stays, at these sizes.
@@ -142,10 +142,6 @@ def dips(m, sizes, tile, sms):
 # %% wrong: remembers a sweep by its ends => generality -
 #       kept = [efficiency(m, n, tile, sms) for n in sizes]
 # +     kept = dips.__dict__.setdefault(f"{m, len(sizes), sizes[-1], tile, sms}", kept)
-# %% wrong: asks the library => raised
-# ~ m * n / (waves * sms * slots * tile**2) ==> roofline.quantization(m, n, tile, tile, sms)
-# ~ [n for n, before, now in zip(sizes[1:], kept, kept[1:], strict=False) if now < before]
-# ~~ ==> roofline.dips(sizes, kept)
 # %% half: the dips are not there yet => 3.75
 # ~ return [n for n, before, now in zip(sizes[1:], kept, kept[1:], strict=False) if now < before]
 # ~~ ==> raise NotImplementedError

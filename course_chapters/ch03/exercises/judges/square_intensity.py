@@ -79,6 +79,4 @@ def both_counts(n: int, size: int, flops: float, bandwidth: float) -> tuple[floa
 # %% wrong: ridge upside down => values
 # > the ridge is FLOP/s divided by bytes/s.
 # ~ flops / bandwidth ==> bandwidth / flops
-# %% wrong: asks the library => raised
-# ~ flop / (2 * matrix), ==> roofline.matmul(n, n, n, size, write=False).memory_intensity,
 '''

@@ -105,10 +105,9 @@ def tile_moves(m, k, n, tile):
     rows, steps, columns = ([min(tile, side - start) for start in range(0, side, tile)] for side in (m, k, n))
     moved = 0
     for height in rows:
-        if stays == "C":
-            moved += sum(sum(height * depth + depth * width for depth in steps) + height * width for width in columns)
+        moved += sum(height * k + k * width + height * width for width in columns if stays == "C")
         for at, depth in enumerate(steps if stays == "A" else []):
-            moved += height * depth + sum(depth * width + height * width * (1 + (at > 0)) for width in columns)
+            moved += height * depth + depth * n + height * n * (1 + (at > 0))
     return moved
 # %% wrong: infinite cache => values
 # > this requires an infinite cache.
@@ -177,9 +176,6 @@ def tile_moves(m, k, n, tile):
 # ~ best_tile(cache))) ==> best_tile(max(3, cache // size))))
 # %% wrong: tiles of 299 at most => generality -
 # ~ math.isqrt(cache // 3) ==> min(math.isqrt(cache // 3), 299)
-# %% wrong: asks the library => raised
-# ~ m * k * columns + k * n * rows + m * n ==> roofline.tile_loads(m, k, n, tile, tile)
-# ~ m * k + k * n * rows + m * n * (2 * steps - 1) ==> roofline.tile_loads(m, k, n, tile, tile)
 # %% half: only the tile is right => 2
 # ~ return m * k * columns + k * n * rows + m * n ==> return 0
 # ~ return m * k + k * n * rows + m * n * (2 * steps - 1) ==> return 0

@@ -98,7 +98,7 @@ def best_upgrade(work: dict[str, float], rates: dict[str, float], factor: float)
 # > upgrading the busiest part does not always shorten the step most.
 # ~ max(gains, key=gains.get) ==> max(work, key=lambda part: work[part] / rates[part])
 # %% wrong: other overlap => values
-# > this lets other parts overlap. {{overlap_words}}.
+# > this overlaps the wrong parts. {{overlap_words}}.
 # ~ overlap == "everything" ==> overlap != "everything"
 # %% wrong: the factor => values
 # > only one part becomes that much faster.
@@ -121,11 +121,6 @@ def best_upgrade(work: dict[str, float], rates: dict[str, float], factor: float)
 # ~ return best, gains[best] ==> return "HBM", gains[best]
 # %% wrong: only the name => values wrong-shape
 # ~ return best, gains[best] ==> return best
-# %% wrong: asks the library => raised
-# -     gains = {part: step(rates) / step({**rates, part: rates[part] * factor}) for part in rates}
-# +     mine = roofline.Work(work["compute"], work["memory"], work["network"])
-# +     machine = roofline.Machine("mine", rates["compute"], rates["memory"], rates["network"])
-# +     gains = roofline.speedups(mine, machine, factor)
 # %% half: the part, not yet the speed-up => 3
 # ~ return best, gains[best] ==> return best, 0.0
 '''

@@ -38,14 +38,6 @@ def audit_optimizer() -> dict[str, tuple[float, str, str]]:
 # %% right: one estimated, with capitals
 # ~ average / 4, "wrong", "unequal parts" ==> 0.896, "Wrong", "Unequal parts"
 # ~ 12 * 1024 * 5 * 8 * 600_000 / 1e9 ==> 295
-# %% wrong: all as printed => values blind
-# ~ average / 4, "wrong", "unequal parts" ==> 1.0, "right", "as printed"
-# ~ 1 / 8, "wrong", "variance for benefit" ==> 1.0, "right", "as printed"
-# ~ best / 1e9, "wrong", "another fit" ==> 70, "right", "as printed"
-# %% wrong: everything is wrong => values wrong-verdict
-# ~ 600_000 / 1e9, "right", "as printed" ==> 600_000 / 1e9, "wrong", "another unit"
-# ~ 8192 / 256, "right", "as printed" ==> 8192 / 256, "wrong", "another fit"
-# ~ updates / 1e6, "right", "as printed" ==> updates / 1e6, "wrong", "unequal parts"
 # %% wrong: as if the parts were equal => values as-printed
 # > that is what was printed. Work out both averages.
 # ~ average / 4 ==> 1
@@ -94,10 +86,6 @@ def audit_optimizer() -> dict[str, tuple[float, str, str]]:
 # %% wrong: the middle batch throughout => values middle-batch
 # > the batch was raised a second time.
 # ~ updates / 1e6 ==> 15.6e12 / 8e6 / 1e6
-# %% wrong: another cause => values wrong-cause
-# ~ "unequal parts" ==> "one rank's share"
 # %% wrong: base units => values other-unit
 # ~ updates / 1e6, ==> updates,
-# %% wrong: None => values no-dictionary
-# ~ return { ==> return None and {
 '''

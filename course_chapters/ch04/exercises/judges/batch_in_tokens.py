@@ -19,17 +19,15 @@ ACCUMULATION = Column(
 def _cases(params: Params, rng: Random) -> list[Case]:
     b, g, n, s = (params[name] for name in ("sequences", "accumulated", "ranks", "length"))
     batch = params["batch"]
-    fits = [
-        (right[0](*row), row[0], *row[2:]) for row in draw_rows(rng, 6, SEQUENCES, (1, *ACCUMULATED), RANKS, LENGTHS)
-    ]
+    rows = draw_rows(rng, 6, SEQUENCES, (1, *ACCUMULATED), RANKS, LENGTHS)
+    fits = [(right[0](*row), row[0], *row[2:]) for row in rows]
     off = [(right[0](b, 1, n, s) + by * b * s, b, n, s) for b, n, s, by in ((2, 8, 2048, 3), (1, 64, 1024, 63))]
     small = [(b * n * s // 2, b, n, s) for b, n, s in draw_rows(rng, 3, (2, 4), (8, 64), LENGTHS)]
     large = each_changed((8, 17, 4096, 2**17), (4, 3, 64, 2**11))  # more than 32 bits hold
     large.append((3, 2**20 + 1, 2**17 + 1, 2**17 + 1))  # and more than a float does
     whole = right[0](8, 17, 64, 2**20)
-    off += [(whole + by, 8, 64, 2**20) for by in (-1, 0, 1)] + each_changed(
-        (whole, 4, 64, 2**20), (2**29, 2, 32, 2**19)
-    )
+    off += [(whole + by, 8, 64, 2**20) for by in (-1, 0, 1)]
+    off += each_changed((whole, 4, 64, 2**20), (2**29, 2, 32, 2**19))
     off += [(2**17, 1, 64, 2**11), (2**55, 8, 64, 2**20), (2**55 + 1, 8, 64, 2**20)]  # more than a float holds
     return [
         shown(f"{b} sequences, {g} micro-batches, {n} ranks", "values:tokens", 0, [(b, g, n, s)]),
@@ -67,7 +65,7 @@ def accumulation(batch: int, sequences: int, ranks: int, length: int) -> int | N
 # ~ count, rest = divmod(batch, sequences * ranks * length) ==> each = sequences * ranks * length
 # ~ count if count and not rest else None ==> None if batch % each else batch // each
 # %% wrong: one micro-batch => values no-accumulation
-# > all micro-batches before a step count.
+# > the tokens of all accumulated micro-batches count.
 # ~ accumulated * ranks ==> ranks
 # %% wrong: one rank alone => values one-rank
 # > this is the share of one rank.
@@ -93,7 +91,7 @@ def accumulation(batch: int, sequences: int, ranks: int, length: int) -> int | N
 # ~ count, rest = divmod(batch, sequences * ranks * length) ==> count = batch / (sequences * ranks * length)
 # ~ count if count and not rest ==> int(count) if count >= 1 and count == int(count)
 # %% wrong: ranks left out of the inverse => values ranks-forgotten
-# > so many would be right on one rank.
+# > this would be right on one rank.
 # ~ batch, sequences * ranks * length) ==> batch, sequences * length)
 # %% wrong: sequences left out of the inverse => values sequences-forgotten
 # > a micro-batch has several sequences.

@@ -1,6 +1,5 @@
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -69,27 +68,27 @@ def _cases(params: Params, rng: Random) -> list[Case]:
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     want = right.value(case)
-    fault = _gradient_fault(case, outcome.value["gradients"], want)
+    fault = _gradient_fault(case, outcome.value["gradients"], want["gradients"], want["norm"])
     told = _norm_fault(case, outcome.value["norm"], want["norm"])
     if case.kind == "values":
         return [verdict("values", "gradients", case, fault), verdict("values", "norm", case, told)]
     return [verdict(case.kind, case.part, case, first(fault, told))]
 
 
-def _gradient_fault(case: Case, got: Sequence[Tensor], want: dict[str, Any]) -> Fault | None:
-    if len(got) != len(want["gradients"]):
+def _gradient_fault(case: Case, got: Sequence[Tensor], want: Sequence[Tensor], norm: float) -> Fault | None:
+    if len(got) != len(want):
         return "wrong-shape", f"{case.name}: a gradient is missing from its dictionary."
-    if not math.isfinite(want["norm"]):
+    if not math.isfinite(norm):
         told = f"{case.name}: gradients changed although the norm is not finite; leave them."
-        return None if same_tensors(got, want["gradients"]) else ("scaled-by-nan", told)
+        return None if same_tensors(got, want) else ("scaled-by-nan", told)
     names = [(rank, name) for rank, shard in enumerate(case.args[0]) for name in shard]
-    for (rank, name), one, like in zip(names, got, want["gradients"], strict=True):
+    for (rank, name), one, like in zip(names, got, want, strict=True):
         if fault := tensor_fault(f"{case.name}, rank {rank}, {name!r}", one, like, rel=LOOSE[like.dtype]):
             return Wrong(*fault)._replace(lead=f"{case.name}: ", where=("gradients",))
     return None
 
 
-def _norm_fault(case: Case, got: Any, want: float) -> Fault | None:
+def _norm_fault(case: Case, got: object, want: float) -> Fault | None:
     if not math.isfinite(want):
         told = f"{case.name}: got {describe(got)}; return the norm, infinite or NaN."
         return None if type(got) is float and not math.isfinite(got) else ("hides-infinity", told)

@@ -1,23 +1,20 @@
 from collections.abc import Sequence
 
-from course_chapters.ch04.exercises.judges.shared import places
 from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, log_uniform, plain, shown, unseen
-from course_grader.judging.per_row import shares, table
+from course_grader.judging.per_row import Column, shares, table
 
 Runs = tuple[Sequence[float], Sequence[float]]
 right = Worked("critical-batch")
 
 
-FIT = places(
-    right[0],
-    lambda batches, steps: f"{len(batches)} runs at batches of {min(batches):,} to {max(batches):,}",
-    {"steps": "steps", "examples": "examples", "critical": "examples"},
-)
-CHOICE = places(
-    right[1],
-    lambda steps, examples, extra: f"at least {steps:,g} steps and {examples:,g} examples, extra {extra:g}",
-    {"batch": "examples", "at-batch": "steps"},
-)
+def _runs_words(batches: Sequence[float], steps: Sequence[float]) -> str:
+    return f"{len(batches)} runs at batches of {min(batches):,} to {max(batches):,}"
+
+
+_extra = right.words(1, "at least {min_steps:,g} steps and {min_examples:,g} examples, extra {extra:g}")
+UNITS = {"steps": "steps", "examples": "examples", "critical": "examples"}
+FIT = [Column(part, unit, words=_runs_words) for part, unit in UNITS.items()]
+CHOICE = [Column("batch", "examples", words=_extra), Column("at-batch", "steps", words=_extra)]
 
 
 def _runs(rng: Random, count: int) -> Runs:
@@ -45,7 +42,7 @@ JUDGING = Judging(
         steps=(0.1, 0.1), examples=(0.1, 0.1), critical=(0.1, 0.1), batch=(0.1, 0.1), **{"at-batch": (0.1, 0.1)}
     ),
     cases=_critical_cases,
-    verdicts=table(FIT, CHOICE),
+    verdicts=table(FIT, CHOICE, right=right),
     why="With E = n·U the hyperbola becomes U = U_min + E_min/n, which is linear in 1/n, so two runs determine it. At "
     "the critical batch both costs are twice their minimum. Time is steps, money is examples: a quarter more "
     "examples buys a quarter of the critical batch.",

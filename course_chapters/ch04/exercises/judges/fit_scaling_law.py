@@ -1,8 +1,6 @@
 from collections.abc import Sequence
-from functools import lru_cache
 
-from course_chapters.ch04.exercises.judges.shared import places
-from course_grader.judging import Case, Judging, Params, Random, Worked, shares, shown, table
+from course_grader.judging import Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, log_uniform, logarithmic, plain, unseen
 
 Points = tuple[list[float], list[float]]
@@ -11,22 +9,13 @@ PERCENT = 0.01
 right = Worked("fit-scaling-law")
 
 
-@lru_cache(256)
-def _fitted(*runs: tuple[float, float]) -> tuple[float, ...]:
-    return right[0](*map(list, zip(*runs, strict=True)))
+def _runs_words(compute: Sequence[float], losses: Sequence[float]) -> str:
+    return f"{len(compute)} runs from {min(compute):.3g} to {max(compute):.3g} FLOP"
 
 
-LAW = places(
-    lambda compute, losses: _fitted(*zip(compute, losses, strict=True)),
-    lambda compute, losses: f"{len(compute)} runs from {min(compute):.3g} to {max(compute):.3g} FLOP",
-    {part: f"as the {part}" for part in ("floor", "scale", "exponent")},
-    rel=PERCENT,
-)
-PLAN = places(
-    right[1],
-    lambda flops, ratio: f"{flops:.3g} FLOP at {ratio:g} tokens per parameter",
-    {"parameters": "parameters", "tokens": "tokens"},
-)
+_budget = right.words(1, "{flops:.3g} FLOP at {ratio:g} tokens per parameter")
+LAW = [Column(part, f"as the {part}", words=_runs_words, rel=PERCENT) for part in ("floor", "scale", "exponent")]
+PLAN = [Column(part, part, words=_budget) for part in ("parameters", "tokens")]
 
 
 def points(floor: float, scale: float, exponent: float, compute: Sequence[float]) -> Points:
@@ -46,18 +35,13 @@ def _law_cases(params: Params, rng: Random) -> list[Case]:
     budgets = draw_rows(rng, 5, logarithmic(1e19, 1e26), (1.0, 10.0, 38.5, 200.0))
     own, (compute, losses) = _runs(rng, params["points"]), _runs(rng, 6)
     apart = each_changed((1e21, 0.2), (3e24, 1500.0))
+    bends = (4, 0.05, 0.35), (6, 0.7, 0.9), (8, 0.03, 0.05)
     return [
         shown(f"{params['points']} runs", "values:floor", 0, [own]),
         shown("a budget", "values:parameters", 1, [(5.76e23, params["ratio"])]),
         plain("floor", 0, "other runs", [(compute, losses), ([8 * each for each in compute], losses), _runs(rng, 6)]),
         plain("parameters", 1, "other budgets", budgets[:2]),
-        unseen(
-            rng,
-            "floor",
-            0,
-            "four runs, steep and flat curves",
-            [_runs(rng, 4), _runs(rng, 6, 0.7, 0.9), _runs(rng, 8, 0.03, 0.05), *ends],
-        ),
+        unseen(rng, "floor", 0, "four runs, steep and flat curves", [*(_runs(rng, *each) for each in bends), *ends]),
         unseen(rng, "parameters", 1, "few tokens per parameter and many", [*budgets, *apart]),
     ]
 
@@ -65,7 +49,7 @@ def _law_cases(params: Params, rng: Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(floor=(0.1, 0.1), scale=(0.1, 0.1), exponent=(0.1, 0.1), parameters=(0.1, 0.1), tokens=(0.1, 0.1)),
     cases=_law_cases,
-    verdicts=table(LAW, PLAN),
+    verdicts=table(LAW, PLAN, right=right),
     why="Given the exponent, the other two are a linear fit, so only one number has to be searched for. Without the "
     "floor the line in logarithms is too flat and promises losses below what the data allow. Chinchilla's rule "
     "fixes tokens per parameter, so both grow with the root of the compute.",

@@ -1,12 +1,9 @@
-from course_grader.judging import FINE, Case, Column, Judging, Params, Random, Worked, one_verdict, shown, table
+from course_grader.judging import FINE, Case, Column, Judging, Params, Random, Worked, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, logarithmic, plain
 
-RATE = Column(
-    "rate",
-    "as a learning rate",
-    rel=FINE,
-    words=lambda step, peak, floor, warmup, total: f"update {step:,}, warm-up {warmup:,}, total {total:,}",
-)
+right = Worked("learning-rate")
+_words = right.words(0, "update {step:,}, warm-up {warmup:,}, total {total:,}")
+RATE = Column("", "as a learning rate", rel=FINE, words=_words)
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
@@ -15,9 +12,8 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     steps = (1, warmup // 2, warmup, (warmup + total) // 2, round(0.9 * total), total)
 
     def schedule() -> tuple[float, float, int, int]:
-        ((peak, part, warmup, times),) = draw_rows(
-            rng, 1, logarithmic(1e-5, 1e-2), (0.01, 0.1, 0.2), (10, 400, 2000), (5, 10, 30)
-        )
+        fields = logarithmic(1e-5, 1e-2), (0.01, 0.1, 0.2), (10, 400, 2000), (5, 10, 30)
+        ((peak, part, warmup, times),) = draw_rows(rng, 1, *fields)
         return peak, peak * part, warmup, warmup * times
 
     def at(part: float) -> tuple[int, float, float, int, int]:
@@ -44,7 +40,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:rate 0.5, generality:edges 0.5",
     cases=_cases,
-    verdicts=one_verdict(table(RATE, right=Worked("learning-rate"))),
+    verdicts=table(RATE, right=right),
     why="The schedule is a pure function of the update's number, so nothing has to be saved besides that number. "
     "Written as a chain of calls that each multiply the rate, it would drift or jump after a resume. The formula "
     "must not be continued past its end: half a cosine later the rate is back at its peak, and a run that is "
@@ -134,10 +130,6 @@ def learning_rate(step: int, peak: float, floor: float, warmup: int, total: int)
 # %% wrong: the shown peak and floor => values -
 #   def learning_rate(step: int, peak: float, floor: float, warmup: int, total: int) -> float:
 # +     peak, floor = 8e-5, 8e-7
-# %% wrong: remembers a rate by update, peak and end => generality ~
-# ~ total: int) -> float: ==> total: int, kept={}) -> float:
-#       """The learning rate of update number `step`; the first update is number 1."""
-# +     floor, warmup = kept.setdefault((step, peak, total), (floor, warmup))
 # %% wrong: a floor of zero is replaced => generality -
 # -         return floor
 # +         return floor or peak / 100

@@ -1,22 +1,27 @@
 import random
 from collections.abc import Sequence
+from functools import partial
 
-from course_chapters.ch04.exercises.judges.shared import places
-from course_grader.judging import FINE, Case, Judging, Params, Worked, each_changed, plain, shares, shown, table, unseen
+from course_grader.judging import FINE, Case, Column, Judging, Params, Worked, each_changed, plain, shown, unseen
+from course_grader.judging.per_row import shares, table
 from course_lib.messages import count_text
 
 Row = tuple[Sequence[float], Sequence[float], int, int]
 right = Worked("noise-scale")
 
 
-ESTIMATES = places(
-    right,
-    lambda small, big, few, many: f"{count_text(len(small), 'step')} at batches of {few} and {many}",
-    {"variance": "squared gradient", "squared": "squared gradient", "scale": "examples"},
+_estimate = partial(
+    Column,
+    words=lambda small, big, few, many: f"{count_text(len(small), 'step')} at batches of {few} and {many}",
     rel=FINE,
     none="the estimate of the squared norm is negative; return None",
     some="the estimate of the squared norm is positive",
 )
+ESTIMATES = [
+    _estimate("variance", "squared gradient"),
+    _estimate("squared", "squared gradient"),
+    _estimate("scale", "examples"),
+]
 
 
 def draw(rng: random.Random, few: int, many: int, steps: int, gradient: float, noise: float) -> Row:
@@ -48,7 +53,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(variance=(0.2, 0.1), squared=(0.2, 0.15), scale=(0.2, 0.15)),
     cases=_cases,
-    verdicts=table(ESTIMATES),
+    verdicts=table(ESTIMATES, right=right),
     why="Two measurements of |G|² + tr Σ / n at two batch sizes n are two linear equations for two unknowns. Both "
     "estimates are unbiased because they are linear in what was measured. Their ratio is not, so average each "
     "over many steps first and divide once. The noise scale is the batch at which noise and gradient are equally "
@@ -91,10 +96,10 @@ def noise_scale(small, big, small_batch, big_batch):
 # > the sign of the squared norm is reversed.
 # ~ big_batch * b - small_batch * s ==> small_batch * s - big_batch * b
 # %% wrong: sums over the steps => values sums
-# > sums over the steps; average them.
+# > these are sums over the steps; average them.
 # ~ ) / len(small), sum(big) / len( ==> ), sum(
 # %% wrong: the weights exchanged => values weights-swapped
-# > each mean has the other's weight.
+# > the two batch sizes are exchanged in the squared norm.
 # ~ b - small_batch * s ==> s - small_batch * b
 # %% wrong: variance and squared norm exchanged => values exchanged
 # > the first two values are exchanged; the variance comes first.

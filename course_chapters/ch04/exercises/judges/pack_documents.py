@@ -3,16 +3,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_grader.judging import WHOLE, Fault, Judging, Params, Random, Worked, Wrong, rows_fault, shown, verdict
+from course_grader.judging import WHOLE, Case, Checked, Fault, Judging, Params, Random, Worked, Wrong, shown, table
 from course_grader.judging.random_inputs import generality, unseen
 from course_grader.judging.tensors import kind_fault
-from course_grader.records import Case, Outcome, Verdict
 
+Row = tuple[Sequence[int], int]  # lengths of documents, room in a row
 right = Worked("pack-documents")
 
 
-def _pack_fault(lengths: Sequence[int], room: int, got: list[list[float]]) -> Fault | None:
-    rows = [[int(number) for number in row] for row in got]
+def _pack_fault(row: tuple[Sequence[int], int], got: list[list[float]], want: list[list[int]]) -> Fault | None:
+    (lengths, room), rows = row, [[int(number) for number in row] for row in got]
     held = sorted(number for row in rows for number in row)
     if held == sorted(lengths) != list(range(len(lengths))):
         return "lengths-returned", "these are lengths; return the documents' numbers."
@@ -26,13 +26,12 @@ def _pack_fault(lengths: Sequence[int], room: int, got: list[list[float]]) -> Fa
         return "row-too-long", f"the documents of a row add up to {over[0]}."
     if [] in rows:
         return "empty-row", "a row is empty."
-    most = len(right[0](lengths, room))
+    most = len(want)
     told = f"{len(rows)} rows, where {most} are enough"
     return Wrong("too-many-rows", f"{told}.", f"{told}: ") if len(rows) > most else None
 
 
-def _mask_fault(lengths: Sequence[int], room: int, got: Tensor) -> Fault | None:
-    want = right[1](lengths, room)
+def _mask_fault(row: object, got: Tensor, want: Tensor) -> Fault | None:
     fault = kind_fault("the mask", got, want)
     if fault or torch.equal(got, want):
         return fault
@@ -40,15 +39,12 @@ def _mask_fault(lengths: Sequence[int], room: int, got: Tensor) -> Fault | None:
     return "other-mask", f"position {i} {'may not' if got[i, j] else 'may'} attend to position {j}."
 
 
-def _positions_fault(lengths: Sequence[int], room: int, got: Sequence[float]) -> Fault | None:
-    if len(got) != room:
-        return "wrong-length", f"{len(got)} positions; the row has {room}."
-    pairs = zip(got, right[2](lengths, room), strict=True)
+def _positions_fault(row: Sequence[object], got: Sequence[float], want: Sequence[int]) -> Fault | None:
+    if len(got) != len(want):
+        return "wrong-length", f"{len(got)} positions; the row has {len(want)}."
+    pairs = zip(got, want, strict=True)
     faults = (f"position {at} of the row has number {one:g}." for at, (one, like) in enumerate(pairs) if one != like)
     return next((("other-positions", told) for told in faults), None)
-
-
-FAULTS = (_pack_fault, _mask_fault, _positions_fault)
 
 
 def _words(lengths: Sequence[int], room: int) -> str:
@@ -57,25 +53,14 @@ def _words(lengths: Sequence[int], room: int) -> str:
     return f"lengths {', '.join(map(str, lengths[:8]))}{' …' * (len(lengths) > 8)} in {room}"
 
 
-def _pack_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    index, given = case.args
-    fault = rows_fault(case, outcome.value)
-    for (lengths, room), got in zip(given, outcome.value, strict=True) if not fault else ():
-        if found := FAULTS[index](lengths, room, got):
-            lead, wrong = f"{_words(lengths, room)}: ", Wrong(*found)
-            fault = Wrong(wrong.mistake, lead + wrong.message, lead + wrong.lead, WHOLE)
-            break
-    return [verdict(case.kind, case.part, case, fault)]
-
-
-def _row(rng: Random, room: int) -> tuple[list[int], int]:
+def _row(rng: Random, room: int) -> Row:
     lengths: list[int] = []
     while sum(lengths) < room:
         lengths.append(rng.randrange(1, room // 2))
     return lengths[:-1], room
 
 
-def _worth_sorting(rng: Random, count: int, room: int) -> tuple[list[int], int]:
+def _worth_sorting(rng: Random, count: int, room: int) -> Row:
     """Lengths for which the order of arrival needs more rows than the longest first, and so do rows that are never
     full."""
     while True:
@@ -105,11 +90,13 @@ def _pack_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
+FAULTS = _pack_fault, _mask_fault, _positions_fault
+COLUMNS = [Checked("", fault, words=_words, where=WHOLE) for fault in FAULTS]
 JUDGING = Judging(
     shares="values:pack 0.15, values:mask 0.15, values:positions 0.1, generality:pack 0.25, generality:mask 0.2, "
     "generality:positions 0.15",
     cases=_pack_cases,
-    verdicts=_pack_verdicts,
+    verdicts=table(*COLUMNS, right=right),
     why="First-fit decreasing needs at most 11/9 of the fewest rows plus one, because short documents fill the gaps "
     "that long ones leave. The mask makes a packed row equal to its documents alone: without it, tokens attend to "
     "text that has nothing to do with theirs. Positions must restart for the same reason.",

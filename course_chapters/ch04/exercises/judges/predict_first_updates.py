@@ -37,12 +37,4 @@ def largest_update() -> tuple[float, float]:
 # ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> [1, 4]
 # %% right: narrow, and far from the truth
 # ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> 0.9, 1.1
-# %% wrong: one number => values not-a-pair
-# ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> 3.2
-# %% wrong: too wide => values too-wide
-# ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> 1, 10
-# %% wrong: upside down => values reversed
-# ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> 4, 2
-# %% wrong: from zero => values not-positive
-# ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> 0, 1
 '''

@@ -2,12 +2,11 @@ import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from torch import Tensor
 
-from course_chapters.ch04.exercises.probes import setting, trained
-from course_grader.exercises.values import describe, is_number, near
+from course_chapters.ch04.exercises.probes import Loop, Updates, setting, trained
+from course_grader.exercises.values import describe, is_number, near, tensors_in
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.shipped import answers
 from course_grader.judging.tensors import all_close, squares, tensor_fault
@@ -16,25 +15,27 @@ REL = 1e-5  # PyTorch adds 1e-6 to the norm when it clips, and an answer need no
 right = Worked("repair-training-loop")
 
 
-def _spec(rng: random.Random, updates: Any, optimizer: str = "sgd", limit: float = 0.5) -> dict[str, object]:
+def _spec(rng: random.Random, updates: Updates, optimizer: str = "sgd", limit: float = 0.5) -> Loop:
     return {"seed": rng.randrange(2**31), "updates": updates, "optimizer": optimizer, "limit": limit}
 
 
-def _between(spec: dict[str, Any]) -> dict[str, object]:
+def _between(spec: Loop) -> Loop:
     """The description with a limit that clips some updates and not others: else a wrong factor would be clipped
     away."""
     model, optimizer, schedule, updates = setting(spec)
     norms = list[float]()
-    optimizer.register_step_pre_hook(lambda *_: norms.append(squares(p.grad for p in model.parameters()) ** 0.5))
+    optimizer.register_step_pre_hook(
+        lambda *_: norms.append(squares(p.grad for p in model.parameters() if p.grad is not None) ** 0.5)
+    )
     right(model, optimizer, schedule, updates, 1e9)
     return {**spec, "limit": round(statistics.median(norms), 3)}
 
 
-def _weights(loop: Callable[..., Any], spec: Mapping[str, Any]) -> list[Tensor]:
-    return trained(loop, Case(name="", args=(spec,)))["weights"]
+def _weights(loop: Callable[..., object], spec: Mapping[str, object]) -> list[Tensor]:
+    return tensors_in(trained(loop, Case(name="", args=(spec,)))["weights"])
 
 
-def _telling(rng: random.Random, updates: Any) -> dict[str, object]:
+def _telling(rng: random.Random, updates: Updates) -> Loop:
     """A description on which every shipped bug that needs no empty entry leads to other weights."""
     bugs = [
         partial(right.wrong, each.name) for each in answers(right.exercise) if each.says and each.expected == "values"
@@ -83,7 +84,7 @@ def _weights_fault(case: Case, got: list[Tensor], want: list[Tensor]) -> Fault |
     return None
 
 
-def _loss_fault(case: Case, got: Sequence[Any], want: list[float]) -> Fault | None:
+def _loss_fault(case: Case, got: Sequence[object], want: list[float]) -> Fault | None:
     if len(got) != len(want):
         return "other-count", f"{case.name}: {len(got)} losses came back, and there are {len(want)} updates."
     for update, (one, like) in enumerate(zip(got, want, strict=True), 1):
@@ -91,10 +92,8 @@ def _loss_fault(case: Case, got: Sequence[Any], want: list[float]) -> Fault | No
         if not is_number(one):
             return "not-a-number", f"{case.name}, update {update}: the loss is {describe(one)}; return a number."
         if not near(one, like, 1e-4):
-            return (
-                "other-loss",
-                f"{case.name}, update {update}: the loss is {one / like:.4g} times the mean over all tokens.",
-            )
+            told = f"{case.name}, update {update}: the loss is {one / like:.4g} times the mean over all tokens."
+            return "other-loss", told
     return None
 
 
@@ -198,7 +197,7 @@ def train_loop(model, optimizer, schedule, updates, limit):
 # -             continue
 # ~ reduction="sum") / tokens ==> reduction="mean") / len(micro_batches)
 # %% wrong: the ignored targets count => values padding-counted
-# > divided by all targets; those of -100 do not count.
+# > the loss is divided by all targets; those of -100 do not count.
 # ~ (targets != -100).sum().item ==> targets.numel
 # %% wrong: sums alone => values not-divided
 # > the losses are summed over tokens and never divided.

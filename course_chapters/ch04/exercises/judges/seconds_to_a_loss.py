@@ -1,5 +1,4 @@
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from course_grader.judging import Case, Judging, Params, Random, Worked, plain, shown, unseen
 from course_grader.judging.per_row import EXACT, FINE, Column, shares, table
@@ -23,7 +22,15 @@ WINNER = Column(
 )
 
 
-def a_run(rng: Random, rate: float, pace: float, count: int = 7) -> dict[str, Any]:
+class Run(TypedDict):
+    """A run: tokens per second, and its losses after so many tokens."""
+
+    rate: float
+    tokens: list[float]
+    losses: list[float]
+
+
+def a_run(rng: Random, rate: float, pace: float, count: int = 7) -> Run:
     """A run whose loss falls, with one bump; `pace`: how much it learns from a token."""
     tokens = [1e6 * (k + 1) ** 2 for k in range(count)]
     losses = [2.0 + 3.0 / (1 + pace * t / 1e6) + rng.uniform(0, 0.02) for t in tokens]
@@ -32,7 +39,7 @@ def a_run(rng: Random, rate: float, pace: float, count: int = 7) -> dict[str, An
     return {"rate": rate, "tokens": tokens, "losses": losses}
 
 
-def _crossing(rng: Random, run: Mapping[str, Any]) -> float:
+def _crossing(rng: Random, run: Run) -> float:
     """A target that is crossed twice, on both sides of the bump."""
     losses = run["losses"]
     bump = next(at for at in range(1, len(losses)) if losses[at] > losses[at - 1])
@@ -40,7 +47,7 @@ def _crossing(rng: Random, run: Mapping[str, Any]) -> float:
 
 
 def _time_cases(params: Params, rng: Random) -> list[Case]:
-    def field(count: int) -> tuple[list[dict[str, Any]], float]:
+    def field(count: int) -> tuple[list[Run], float]:
         while True:
             runs = [a_run(rng, rng.uniform(1e5, 4e5), rng.uniform(0.1, 0.6)) for _ in range(count)]
             target = rng.uniform(2.6, 2.9)
@@ -50,29 +57,31 @@ def _time_cases(params: Params, rng: Random) -> list[Case]:
             if len(said) == 3 and right[1](runs, target) not in said | {None}:
                 return runs, target
 
-    def one() -> dict[str, Any]:
+    def one() -> Run:
         return a_run(rng, rng.uniform(1e5, 4e5), rng.uniform(0.2, 0.5))
 
     several = [one() for _ in range(4)]
     edges = [(run, run["losses"][at]) for run, at in zip(several[:3], (0, 1, -1), strict=True)]
     edges += [(several[1], 9.0), (several[2], 1.0)]
     twin = one()
-    at_once = {**one(), "tokens": [1e6 * k * k for k in range(7)]}  # its first point is at 0 tokens
+    at_once: Run = {**one(), "tokens": [1e6 * k * k for k in range(7)]}  # its first point is at 0 tokens
     edges += [(at_once, 9.0), (at_once, sum(at_once["losses"][:2]) / 2)]
-    changes = {"rate": 9e4, "tokens": at_once["tokens"], "losses": several[0]["losses"]}
-    apart = [twin, *({**twin, key: other} for key, other in changes.items()), a_run(rng, 2e5, 0.01, 30)]
+    changed: list[Run] = [
+        {**twin, "rate": 9e4},
+        {**twin, "tokens": at_once["tokens"]},
+        {**twin, "losses": several[0]["losses"]},
+    ]
+    apart = [twin, *changed, a_run(rng, 2e5, 0.01, 30)]
     edges += [({"rate": 2.0, "tokens": [3.0], "losses": [1.0]}, 1.0), *((run, 2.9) for run in apart)]
     nobody = [([], 9.0), ([one(), one()], 1.0), ([one(), at_once], 9.0)]
-    faster = [{**twin, "rate": 1e5 + by / 1e4} for by in range(12)]
+    equal = ([twin, dict(twin)], 2.9), ([{**twin, "rate": 1e5 + by / 1e4} for by in range(12)], 2.9)
     return [
         shown("one run", "values:seconds", 0, [(several[3], 2.9)]),
         shown(f"{params['runs']} runs", "values:winner", 1, [field(params["runs"])]),
         plain("seconds", 0, "other runs", [(run, _crossing(rng, run)) for run in (one(), one())]),
         plain("winner", 1, "other runs", [field(4) for _ in range(3)]),
         unseen(rng, "seconds", 0, "recorded points, the first point, never", edges),
-        unseen(
-            rng, "winner", 1, "equal times, none there", [([twin, dict(twin)], 2.9), (faster, 2.9), *nobody, field(5)]
-        ),
+        unseen(rng, "winner", 1, "equal times, none there", [*equal, *nobody, field(5)]),
     ]
 
 
@@ -152,7 +161,7 @@ def winner(runs: list[dict], target: float) -> int | None:
 # > the runs are numbered from 0.
 # ~ (seconds_to(run, target), at) ==> (seconds_to(run, target), at + 1)
 # %% wrong: 0 seconds taken for never => generality later-than-zero
-# > another run is at the target after 0 seconds.
+# > this skips a run that is at the target after 0 seconds.
 # ~ if pair[0] is not None ==> if pair[0]
 # %% wrong: the first eight runs => generality ~
 # ~ in enumerate(runs)] ==> in enumerate(runs[:8])]

@@ -1,16 +1,15 @@
 from collections.abc import Sequence
-from typing import Any
 
 from course_chapters.ch04.exercises.which_decay import DECAYS
 from course_grader.judging import Case, Fault, Judging, Params, Random, hidden, judged, shown
 
 
-def box(rng: Random, kind: str, **more: Any) -> dict[str, object]:
+def box(rng: Random, kind: str, **more: object) -> dict[str, object]:
     betas = (rng.choice((0.8, 0.9, 0.95)), rng.choice((0.95, 0.99, 0.999)))
     return {"kind": kind, "betas": betas, "eps": 1e-8, "skips": False, "late": False, **more}
 
 
-def _boxes(rng: Random, count: int, **more: Any) -> list[dict[str, object]]:
+def _boxes(rng: Random, count: int, **more: object) -> list[dict[str, object]]:
     kinds = [*DECAYS, *(rng.choice(tuple(DECAYS)) for _ in range(count - len(DECAYS)))]
     rng.shuffle(kinds)
     return [box(rng, kind, **more) for kind in kinds]
@@ -27,8 +26,8 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _fault(specs: Sequence[Any], words: Sequence[str]) -> Fault | None:
-    got, want = [word.strip().lower() for word in words], [spec["kind"] for spec in specs]
+def _fault(want: Sequence[str], words: Sequence[str]) -> Fault | None:
+    got = [word.strip().lower() for word in words]
     if got == want:
         return None
     if len(got) != len(want):
@@ -42,7 +41,9 @@ def _fault(specs: Sequence[Any], words: Sequence[str]) -> Fault | None:
 JUDGING = Judging(
     shares="values:kinds 0.4, generality:eps 0.2, generality:skips 0.2, generality:late 0.2",
     cases=_cases,
-    verdicts=lambda params, case, outcome: judged(case, _fault(case.args[0], outcome.value), named=True),
+    verdicts=lambda params, case, outcome: judged(
+        case, _fault([spec["kind"] for spec in case.args[0]], outcome.value), named=True
+    ),
     why="Compare two runs that differ in the decay alone: everything else cancels. In the first step, decoupled decay "
     "moves the parameter by lr · decay of itself, unscaled decay by decay of itself. L2 passes through the ratio "
     "of the moments, which removes its size, so its effect is neither, and it grows when the gradients are small. "

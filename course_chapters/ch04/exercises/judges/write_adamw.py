@@ -1,12 +1,9 @@
 import random
-from collections.abc import Mapping
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from course_chapters.ch04.exercises.probes import gradients_of
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, hidden, oracle, placed, shown
 from course_grader.judging.tensors import nbytes, tensor_fault
 
 SMALL = 128  # bytes that a state may hold besides its moments: counters
@@ -15,7 +12,7 @@ TIGHT = {torch.float64: 1e-11, torch.float32: 1e-5}  # of a parameter's largest 
 right = Worked("write-adamw")
 
 
-def _spec(rng: random.Random, steps: int, **more: Any) -> dict[str, object]:
+def _spec(rng: random.Random, steps: int, **more: object) -> dict[str, object]:
     base = {"seed": rng.randrange(2**31), "steps": steps, "dtype": "float64", "size": 1.0}
     how = {"lr": 0.01, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.1}
     return {**base, **how, "shapes": ((4, 3), (5,)), **more}
@@ -43,30 +40,20 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _fault(case: Case, got: list[Tensor]) -> Fault | None:
-    want, count = right.value(case)["parameters"], len(case.args[0]["shapes"])
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    got, want, count = outcome.value["parameters"], right.value(case)["parameters"], len(case.args[0]["shapes"])
     if len(got) != len(want):
         return "wrong-shape", "Step 1 returned no tensor; return the updated parameter as a tensor."
     for at, (one, like) in enumerate(zip(got, want, strict=True)):
         where = f"Step {at // count + 1}, parameter {at % count}"
         if fault := tensor_fault(where, one, like, rel=TIGHT[like.dtype], floor=1.0):
-            return Wrong(*fault)._replace(where=("parameters",))
+            return placed(fault, "parameters")
     return None
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    value = outcome.value
-    fault = _fault(case, value["parameters"])
-    if not fault and value["spoilt"]:
-        fault = "input-modified", f"{case.name}: `parameter` or `gradient` was modified; return a new tensor."
-    if case.kind == "values":
-        return judged(case, fault, ("cost", "state", _state_fault(case.args[0], value["state"])))
-    return judged(case, fault)
-
-
-def _state_fault(spec: Mapping[str, Any], state: list[Tensor]) -> Fault | None:
-    parameters, _ = gradients_of(spec)
-    held, size = sum(map(nbytes, state)), sum(map(nbytes, parameters))
+def _state_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    parameters, _ = gradients_of(**case.args[0])
+    held, size = sum(map(nbytes, outcome.value["state"])), sum(map(nbytes, parameters))
     if held <= 2 * size + SMALL * len(parameters):
         return None
     return "state-too-large", f"The states hold {held / size:.3g} times the parameters' bytes; two moments are 2 times."
@@ -75,7 +62,7 @@ def _state_fault(spec: Mapping[str, Any], state: list[Tensor]) -> Fault | None:
 JUDGING = Judging(
     shares="values:trajectory 0.4, cost:state 0.15, generality:others 0.3, generality:missing 0.15",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=oracle(_fault, {"cost:state": _state_fault}),
     why="Both moments start at zero, so after t steps they are too small by exactly 1 − β to the power of t; the "
     "division removes that. ε guards the corrected root. The place of the decay decides what it does: in the "
     "gradient it is divided by the root of the second moment, so parameters with large gradients hardly decay; "
@@ -131,7 +118,7 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # > the first step has number 1 in the correction, and here it has number 2.
 # ~ ("t", 0) + 1 ==> ("t", 1) + 1
 # %% wrong: moments start at the first gradient => values start-at-gradient
-# > the moments start at the first gradient; both start at zero.
+# > the moments start at the first gradient; both must start at zero.
 # ~ state.get("m", 0) ==> state.get("m", gradient)
 # ~ state.get("v", 0) ==> state.get("v", gradient**2)
 # %% wrong: ε inside the root => values eps-inside
@@ -194,7 +181,7 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # -     if gradient is None:
 # -         return parameter
 # +     gradient = torch.zeros_like(parameter) if gradient is None else gradient
-# %% wrong: modifies the parameter => values input-modified
+# %% wrong: modifies the parameter => values changed
 # ~ parameter - lr * ratio - lr * decay * parameter ==> parameter.sub_(lr * ratio + lr * decay * parameter)
 # %% wrong: keeps every gradient => cost state-too-large
 # -     t = state["t"] = state.get("t", 0) + 1
@@ -216,7 +203,7 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # ~ t = state["t"] = state.get("t", 0) + 1 ==> eps = eps or 1e-3; t = state["t"] = state.get("t", 0) + 1
 # %% wrong: no correction after 50 steps => values rounded
 # ~ m / (1 - betas[0] ** t) ==> m / (1 - betas[0] ** t * (t <= 50))
-# %% wrong: one output for all parameters of a shape => values input-modified
+# %% wrong: one output for all parameters of a shape => values changed
 # -     return parameter - lr * ratio - lr * decay * parameter
 # +     new = parameter - lr * ratio - lr * decay * parameter
 # +     return vars(adamw).setdefault(str(new.shape), torch.empty_like(new)).copy_(new)

@@ -31,18 +31,6 @@ def audit_bits() -> dict[str, tuple[float, str, str]]:
 # ~ return { ==> return {name: [float(number), verdict.title(), cause.title()] for name, (number, verdict, cause) in {
 # -     }
 # +     }.items()}
-# %% wrong: everything is right => values wrong-verdict
-# ~ return { ==> return {name: (number, "right", "as printed") for name, (number, _, _) in {
-# -     }
-# +     }.items()}
-# %% wrong: everything is wrong => values wrong-verdict
-# ~ return { ==> return {name: (row[0], "wrong", row[2] if row[1] == "wrong" else "another format") for name, row in {
-# -     }
-# +     }.items()}
-# %% wrong: the printed numbers => values blind
-# ~ return { ==> return {name: (number, "right", "as printed") for name, number in zip({
-# -     }
-# +     }, (1, 0.5, 448, 0.5, 2048, 12, 57344, 2))}
 # %% wrong: the smallest number => values as-printed
 # > this is the smallest number; which numbers are rounded to it?
 # ~ 0.5, "wrong" ==> 1, "wrong"
@@ -88,12 +76,6 @@ def audit_bits() -> dict[str, tuple[float, str, str]]:
 # %% wrong: both => values
 # > these are the buffer and the bf16 gradients; the buffer alone is asked for.
 # ~ (4, "wrong" ==> (6, "wrong"
-# %% wrong: another cause => values wrong-cause
-# ~ "a copy is missing" ==> "another dtype"
 # %% wrong: the magnitude itself => values other-unit
 # ~ 0.5, "wrong" ==> 2.0**-25, "wrong"
-# %% wrong: left as it is => not-answered
-# ~ return { ==> raise NotImplementedError; return {
-# %% half: one statement is missing => 7
-# -         "e5m2-largest": (1.75 * 2**15, "right", "as printed"),
 '''

@@ -1,9 +1,9 @@
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from course_grader.exercises.values import same_lists
+from course_grader.exercises.values import is_tensor, same_lists
 from course_grader.judging import Case, Fault, Judging, Params, Random, hidden, judged, ranks_text, shown
 from course_grader.judging.tensors import coin_of, kind_fault
 
@@ -35,24 +35,23 @@ def _average_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def mean_fault(case: Case, got: Any) -> Fault | None:
+def mean_fault(case: Case, mean: object, calls: Sequence[object]) -> Fault | None:
     given, lost = case.args
     n = len(given)
-    if got["changed"] is not False:
-        return "changed", "the given gradients were changed."
-    if not all(same_lists(dtypes, ["torch.float16"]) for dtypes in got["calls"]):
+    if not all(same_lists(dtypes, ["torch.float16"]) for dtypes in calls):
         return "wider-wire", "the network carries fp16 tensors here; another dtype would be converted."
-    if len(got["calls"]) != 1:
-        return "other-calls", f"`tree_sum` was called {len(got['calls'])} times; call it once."
+    if len(calls) != 1:
+        return "other-calls", f"`tree_sum` was called {len(calls)} times; call it once."
     want = torch.stack([gradient.double() for gradient in given[: n - lost]]).sum(0) / n
-    if fault := kind_fault("The result", got["mean"], want.float()):
+    if fault := kind_fault("The result", mean, want.float()):
         return fault
-    off = (got["mean"].double() / want - 1).abs().reshape(-1)
+    assert is_tensor(mean)  # `kind_fault` refuses anything else
+    off = (mean.double() / want - 1).abs().reshape(-1)
     if bool((off <= 0.03).all()):
         return None
-    if not got["mean"].isfinite().all():
+    if not mean.isfinite().all():
         return "overflow", f"a sum over {ranks_text(n)} is infinite. Divide before the sum as well."
-    if n > 1 and bool(((got["mean"].double() / n / want - 1).abs() <= 0.03).all()):
+    if n > 1 and bool(((mean.double() / n / want - 1).abs() <= 0.03).all()):
         return "sum", "this is the sum, not the mean."
     place = int(off.argmax())
     if abs(want.reshape(-1)[place]) < 1e-3:
@@ -64,7 +63,7 @@ def mean_fault(case: Case, got: Any) -> Fault | None:
 JUDGING = Judging(
     shares={"values:mean": 0.5, "generality:ranks": 0.5},
     cases=_average_cases,
-    verdicts=lambda params, case, outcome: judged(case, mean_fault(case, outcome.value), named=True),
+    verdicts=lambda params, case, outcome: judged(case, mean_fault(case, **outcome.value), named=True),
     why="""A sum of N numbers is up to N times as large as each. Divided by √N before and after, nothing on the way is
 more than √N times too large or too small. bf16 has the exponent range of fp32, so there it does not matter where one
 divides.""",
@@ -97,7 +96,7 @@ def mean_in_half(gradients: list[torch.Tensor], tree_sum) -> torch.Tensor:
 # ~ return tree_sum([gradient / before for gradient in gradients]).float() * (before / n)
 # ~~ ==> return (tree_sum(gradients), torch.stack(gradients).float().mean(0))[1]
 # %% wrong: a fixed factor => generality
-# > the divisor before the sum is the same for many numbers of ranks, and too small for the larger ones.
+# > the divisor before the sum does not grow with every number of ranks, and is too small for some of them.
 # ~ 2 ** round(math.log2(n) / 2) ==> 64 if n > 200 else 1
 # %% wrong: fp32 on the wire => values wider-wire
 # ~ gradient / before ==> gradient.float() / before

@@ -1,9 +1,7 @@
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from course_chapters.ch05.exercises.probes import CHANGED
+from course_grader.exercises.values import is_row, tensors_in
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
 
@@ -40,11 +38,9 @@ def _block_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def block_fault(case: Case, got: Any) -> Fault | None:
+def block_fault(case: Case, got: object) -> Fault | None:
     x, block = case.args
-    if type(got) is str and got == CHANGED:
-        return "changed", "x itself was changed; make new tensors."
-    if type(got) not in (tuple, list) or len(got) != 2:
+    if not is_row(got) or len(got) != 2:
         return "wrong-shape", f"return (values, scales); got {describe(got)}."
     want = right.value(case)[1]
     if isinstance(got[1], Tensor) and got[1].numel() == 1 < len(want):
@@ -52,21 +48,20 @@ def block_fault(case: Case, got: Any) -> Fault | None:
     for name, one, like in (("`values`", got[0], x), ("`scales`", got[1], want)):
         if fault := kind_fault(name, one, like):
             return fault
-    values, scales = got[0].double(), got[1].double()
-    if fault := _scale_fault(x, block, got[1], want):
+    rounded, given = tensors_in(got)
+    values, scales = rounded.double(), given.double()
+    if fault := _scale_fault(x, block, given, want):
         return fault
     if values.isnan().any():
         return "overflow", "some values are NaN: a quotient is beyond the range of E4M3, or zero was divided by zero."
-    if not torch.equal(got[0].clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn).float(), got[0]):
+    if not torch.equal(rounded.clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn).float(), rounded):
         told = "some values are no E4M3 numbers; return what `round_e4m3` returns, not multiplied by the scale."
         return "not-e4m3", told
     each = scales.repeat_interleave(block)[: len(x)]
     allowed = torch.maximum(RELATIVE * x.double().abs(), ABSOLUTE * each) * (1 + 1e-5)
     if bool(((values * each - x.double()).abs() > allowed).any()):
-        return (
-            "too-far",
-            "values times scales are further from x than rounding to E4M3 explains. Does each block use its own scale?",
-        )
+        told = "values times scales are further from x than rounding to E4M3 explains."
+        return "too-far", f"{told} Does each block use its own scale?"
     return None
 
 

@@ -1,6 +1,7 @@
-from typing import Any
+from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from course_grader.judging import Case, Fault, Judging, Params, Random, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
@@ -28,21 +29,18 @@ def _decay_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def decay_fault(case: Case, got: Any) -> Fault | None:
+def decay_fault(case: Case, new: object, calls: Sequence[Tensor]) -> Fault | None:
     weight, direction, rate, decay = case.args
-    if got["changed"] is not False:
-        return "changed", "a given tensor was changed; make new ones."
     w, d = weight.double(), direction.double()
     want = w * (1 - rate * decay) - rate * d
-    calls = got["rounded"]
     if len(calls) != 1:
         name = "rounded-again" if calls else "not-stochastic"
         return name, f"`stochastic_round` was called {len(calls)} times; round once a step."
     if fault := kind_fault("What was to be rounded", calls[0], want.float(), "Compute in fp32 before rounding."):
         return fault
-    if fault := kind_fault("The new weight", got["weight"], weight, "The state stays bf16."):
+    if fault := kind_fault("The new weight", new, weight, "The state stays bf16."):
         return fault
-    if not close(got["weight"], calls[0].bfloat16(), 1e-9):
+    if not close(new, calls[0].bfloat16(), 1e-9):
         told = "the rounded weights were changed, or were not returned; rounding is the last operation."
         return "rounded-again", told
     sent, change = calls[0].double(), want - w
@@ -54,7 +52,9 @@ def decay_fault(case: Case, got: Any) -> Fault | None:
 JUDGING = Judging(
     shares={"values:step": 0.5, "generality:sizes": 0.5},
     cases=_decay_cases,
-    verdicts=lambda params, case, outcome: judged(case, decay_fault(case, outcome.value), named=True),
+    verdicts=lambda params, case, outcome: judged(
+        case, decay_fault(case, outcome.value["weight"], outcome.value["rounded"]), named=True
+    ),
     why="""Near 1, bf16 has spacings of 1/256 and 1/128, and a decay of 0.00001 is far below half of one. Rounding to
 nearest undoes it in every step. Everything that changes a weight belongs into one fp32 expression that is rounded
 once.""",

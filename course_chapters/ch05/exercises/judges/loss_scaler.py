@@ -1,13 +1,12 @@
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_chapters.ch05.exercises.probes import CHANGED, RESCALED
-from course_grader.exercises.values import is_number
+from course_chapters.ch05.exercises.probes import RESCALED
+from course_grader.exercises.values import is_number, is_row
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging.cases import Maker, hidden, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
 from course_lib.messages import count_text
 
@@ -20,7 +19,7 @@ def _scaler_cases(params: Params, rng: Random) -> list[Case]:
     def half(*shape: int, size: float = 1.0) -> Tensor:
         return (torch.randn(shape, generator=coin) * size).half()
 
-    def run(name: str, share: str, start: float, interval: int, text: str, make: Any = hidden) -> Case:
+    def run(name: str, share: str, start: float, interval: int, text: str, make: Maker = hidden) -> Case:
         return make(name, share, "run", start, interval, [letter == "x" for letter in text])
 
     def unscale(
@@ -28,7 +27,7 @@ def _scaler_cases(params: Params, rng: Random) -> list[Case]:
         share: str,
         start: float,
         gradients: list[Tensor],
-        make: Any = hidden,
+        make: Maker = hidden,
         interval: int = 2000,
         text: str = "",
     ) -> Case:
@@ -79,7 +78,7 @@ def _scaler_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _run_fault(case: Case, got: Any) -> Fault | None:
+def _run_fault(case: Case, got: object) -> Fault | None:
     overflows = case.args[3]
     if type(got) is not list or len(got) != len(overflows) + 1 or not all(map(is_number, got)):
         return "not-a-number", f"`scale` must be a finite number before and after every step; got {describe(got)}."
@@ -94,15 +93,13 @@ def _run_fault(case: Case, got: Any) -> Fault | None:
     return "other-scale", told
 
 
-def _unscale_fault(case: Case, got: Any) -> Fault | None:
+def _unscale_fault(case: Case, got: object) -> Fault | None:
     given = case.args[3]
     if type(got) is str and got == RESCALED:
         return "rescaled", "`unscale` changed the scale; only `update` changes it, after the step."
-    if type(got) is str and got == CHANGED:
-        return "changed", "the given gradients were changed; return new tensors."
-    if type(got) not in (tuple, list) or len(got) != 2 or type(got[0]) not in (tuple, list):
+    if not is_row(got) or len(got) != 2 or not is_row(unscaled := got[0]):
         return "wrong-shape", f"`unscale` returns (a list of tensors, a bool); got {describe(got)}."
-    unscaled, overflow = got
+    overflow = got[1]
     if isinstance(overflow, Tensor) and overflow.numel() == 1:
         overflow = bool(overflow)
     if type(overflow) is not bool:
@@ -251,13 +248,13 @@ class Scaler:
 # %% wrong: it divides in fp16 => values another-kind
 # ~ gradient / self.scale for gradient in wide ==> gradient / self.scale for gradient in gradients
 # %% wrong: NaN is no infinity => values nan-missed
-# > infinities are looked for, and NaN is not.
+# > this looks for infinities, but not for NaN.
 # ~ not all(gradient.isfinite().all() ==> any(bool(gradient.isinf().any())
 # %% wrong: it looks at the first tensor => values first-tensor
-# > only the first tensor is looked at for an overflow.
+# > only the first tensor is checked for an overflow.
 # ~ (gradient.isfinite().all() for gradient in wide) ==> (gradient.isfinite().all() for gradient in wide[:1])
 # %% wrong: only the last tensor decides => values last-tensor
-# > an overflow in one tensor is forgotten when the next one is looked at.
+# > an overflow in one tensor is forgotten when the next one is checked.
 # ~ (gradient.isfinite().all() for gradient in wide) ==> (gradient.isfinite().all() for gradient in wide[-1:])
 # %% wrong: the largest number counts as an overflow => generality false-alarm
 # ~ gradient.isfinite() ==> (gradient.abs() < 65504)

@@ -1,7 +1,7 @@
 import math
 
 from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, generality, plain
-from course_grader.judging.per_row import EXACT, Column, one_verdict, table
+from course_grader.judging.per_row import EXACT, Column, table
 
 right = Worked("lost-update")
 
@@ -34,19 +34,10 @@ def _lost_cases(params: Params, rng: Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:threshold": 0.5, "values:bits": 0.25, "generality:powers": 0.125, "generality:edges": 0.125},
     cases=_lost_cases,
-    verdicts=one_verdict(
-        table(
-            Column(
-                "threshold",
-                "units of the weight",
-                words=lambda w, b: f"A weight of {w:.6g} with {b} fraction bits",
-                rel=EXACT,
-            ),
-            Column(
-                "bits", "fraction bits", words=lambda w, u: f"A weight of {w:.6g} and an update of {u:.6g}", rel=EXACT
-            ),
-            right=right,
-        )
+    verdicts=table(
+        Column("", "units of the weight", words=lambda w, b: f"A weight of {w:.6g} with {b} fraction bits", rel=EXACT),
+        Column("", "fraction bits", words=lambda w, u: f"A weight of {w:.6g} and an update of {u:.6g}", rel=EXACT),
+        right=right,
     ),
     why="""A result is rounded back to the old weight as long as it is nearer to it than to the neighbor, so half the
 spacing decides. The spacing depends on the power of two alone, so the threshold *relative* to the weight varies by a
@@ -110,7 +101,7 @@ def bits_needed(weight: float, update: float) -> int:
 # > with these bits the update is still lost.
 # ~ return bits ==> return bits - 1
 # %% wrong: one bit at least => generality
-# > one bit less is enough: none at all.
+# > one bit less is enough: no fraction bits at all.
 # ~ bits = 0 ==> bits = 1
 # %% wrong: fewer bits than none => generality
 # > a format has no fewer fraction bits than none; return at least 0.

@@ -1,9 +1,9 @@
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from course_grader.exercises.values import is_row, tensors_in
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
 
@@ -13,7 +13,9 @@ right = Worked("mixed-precision-step")
 def _step_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(count: int, accumulate: str, rate: float = 1e-4, shape: tuple[int, ...] = (5,), **sizes: float) -> Any:
+    def data(
+        count: int, accumulate: str, rate: float = 1e-4, shape: tuple[int, ...] = (5,), **sizes: float
+    ) -> tuple[object, ...]:
         square = sizes.get("square", 0.1)
 
         def normal(what: str, mean: float = 0.0, deviation: float = 1.0) -> Tensor:
@@ -39,29 +41,27 @@ def _step_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def step_fault(case: Case, got: Any) -> Fault | None:
+def step_fault(case: Case, state: object, calls: Sequence[Tensor]) -> Fault | None:
     """What is wrong with a step: with the weights of its forward passes, its state or the new copy."""
     master, _, batches, _, accumulate = case.args
-    if got["changed"] is not False:
-        return "changed", "a given tensor was changed; return new ones."
-    calls, state = got["calls"], got["state"]
     if len(calls) != len(batches):
         return "other-calls", f"`loss_of` was called for {len(calls)} micro-batches, and there are {len(batches)}."
     if any(call.dtype != torch.bfloat16 for call in calls):
         return "forward-dtype", "a forward pass ran on weights that are not bf16."
     if any(call.shape != master.shape or not torch.equal(call, master.bfloat16()) for call in calls):
         return "other-copy", "a forward pass ran on weights other than the master weights rounded to bf16."
-    if type(state) not in (tuple, list) or len(state) != 3:
+    if not is_row(state) or len(state) != 3:
         return "wrong-shape", f"return (master, momentum, copy); got {describe(state)}."
     want = right.value(case)["state"]
     for name, one, like in zip(("master", "momentum", "copy"), state, want, strict=True):
         if fault := kind_fault(f"`{name}`", one, like):
             return fault
-    if not _same_step(case, state, want):
-        part = "master weights are" if close(state[1], want[1], 1e-5) else "momentum is"
+    new = tensors_in(state)
+    if not _same_step(case, new, want):
+        part = "master weights are" if close(new[1], want[1], 1e-5) else "momentum is"
         return "other-numbers", f"the {part} wrong."
-    if not torch.equal(state[2], state[0].bfloat16()):
-        old = torch.equal(state[2], master.bfloat16())
+    if not torch.equal(new[2], new[0].bfloat16()):
+        old = torch.equal(new[2], master.bfloat16())
         told = "made of the old master weights" if old else "not the new master rounded to bf16"
         return "stale-copy", f"`copy` is {told}."
     return None
@@ -77,7 +77,7 @@ def _same_step(case: Case, state: Sequence[Tensor], want: Sequence[Tensor]) -> b
 JUDGING = Judging(
     shares={"values:fp32": 0.4, "values:bf16": 0.3, "generality:batches": 0.3},
     cases=_step_cases,
-    verdicts=lambda params, case, outcome: judged(case, step_fault(case, outcome.value), named=True),
+    verdicts=lambda params, case, outcome: judged(case, step_fault(case, **outcome.value), named=True),
     why="""Products may be rounded, because their errors are independent of each other. Sums over micro-batches and over
 steps may not, because a lost addend is lost in every step. So matmuls run in bf16, and the buffer, the moments and the
 master weights stay in fp32.""",
@@ -138,6 +138,9 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 # %% wrong: momentum undamped => values
 # > the old momentum is not multiplied by 0.9.
 # ~ 0.9 * momentum + gradient ==> momentum + gradient
+# %% wrong: a running mean => values
+# > the gradient enters the momentum as it is, not times 0.1.
+# ~ 0.9 * momentum + gradient ==> 0.9 * momentum + 0.1 * gradient
 # %% wrong: undamped without a gradient => generality
 # > the old momentum is not multiplied by 0.9 where the gradient is zero.
 # ~ 0.9 * momentum + gradient ==> 0.9 * momentum + gradient if gradient.any() else momentum

@@ -1,11 +1,11 @@
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import KEPT
+from course_grader.exercises.values import is_row, is_tensor
 from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, judged, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
 
@@ -20,7 +20,7 @@ def _softmax_cases(params: Params, rng: Random) -> list[Case]:
         shift: float = 0.0,
         rising: float = 0.0,
         masked: Sequence[int] = (),
-    ) -> tuple[Any, int]:
+    ) -> tuple[list[tuple[Tensor, Tensor]], int]:
         chunks = []
         for at, keys in enumerate(sizes):
             scores = torch.randn(keys, generator=coin) * size + shift + rising * at
@@ -60,16 +60,17 @@ def attended(chunks: Sequence[tuple[Tensor, Tensor]], width: int) -> tuple[Tenso
     return torch.softmax(scores, 0) @ values, torch.logsumexp(scores, 0)
 
 
-def softmax_fault(case: Case, got: Any) -> Fault | None:
+def softmax_fault(case: Case, got: object) -> Fault | None:
     chunks, width = case.args
     if type(got) is str and got == KEPT:
         return "kept", "the chunks are copied and kept until the stream ends; keep sums that do not grow with it."
-    if type(got) not in (tuple, list) or len(got) != 2:
+    if not is_row(got) or len(got) != 2:
         return "wrong-shape", f"return (output, log_sum); got {describe(got)}."
     output, log_sum = got
     want, total = attended(chunks, width)
     if fault := kind_fault("`output`", output, want.float()):
         return fault
+    assert is_tensor(output)  # `kind_fault` refuses anything else
     scale = max([values.abs().max().item() for _, values in chunks if values.numel()], default=1.0)
     top = max((one[one.isfinite()].abs().max().item() for one, _ in chunks if one.isfinite().any()), default=0.0)
     rel = 2e-5 + 4e-7 * top  # merged by their logs, large scores leave the rounding of a log in fp32
@@ -152,18 +153,9 @@ def stream_attention(chunks, width):
 # > the log is relative to the maximum; add the maximum back.
 # ~ top + total.log() ==> total.log()
 # %% wrong: chunks are kept => values nan
-def stream_attention(chunks, width):
-    kept = list(chunks)
-    scores = torch.cat([one for one, _ in kept])
-    return torch.softmax(scores, 0) @ torch.cat([two for _, two in kept]), torch.logsumexp(scores, 0)
+# ~ in chunks: ==> in list(chunks):
 # %% wrong: copies of all chunks => values kept
-def stream_attention(chunks, width):
-    pairs = [(scores.clone(), values.clone()) for scores, values in chunks if len(scores)]
-    scores = torch.cat([torch.zeros(0), *[one for one, _ in pairs]])
-    if not (scores > -math.inf).any():
-        return torch.zeros(width), torch.tensor(-math.inf)
-    top, weights = scores.max(), (scores - scores.max()).exp()
-    return weights @ torch.cat([two for _, two in pairs]) / weights.sum(), top + weights.sum().log()
+# ~ in chunks: ==> in [(scores.clone(), values.clone()) for scores, values in chunks]:
 # %% wrong: a masked chunk gives NaN => generality nan
 # ~ not len(scores) or scores.max() == -math.inf ==> not len(scores)
 # %% wrong: an empty chunk has no maximum => generality raised

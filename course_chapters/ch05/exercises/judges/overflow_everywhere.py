@@ -1,14 +1,15 @@
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 import torch
 from torch import Tensor
 
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, ranks_text, shown
+from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of, kind_fault, squares
-from course_grader.judging.traffic import too_few_bytes
+from course_grader.judging.traffic import Meter, too_few_bytes
 
 
 def _agreed_cases(params: Params, rng: Random) -> list[Case]:
@@ -21,7 +22,7 @@ def _agreed_cases(params: Params, rng: Random) -> list[Case]:
         sizes: Sequence[int] = (),
         size: float = 1.0,
         weight: float = 1.0,
-    ) -> Any:
+    ) -> tuple[tuple[Tensor, Tensor, float, float, float], ...]:
         scale, rows = 2.0 ** rng.randrange(8, 13), []
         for rank in range(ranks):
             count = sizes[rank] if sizes else 6
@@ -32,7 +33,7 @@ def _agreed_cases(params: Params, rng: Random) -> list[Case]:
             rows.append((weights, gradients, scale, 0.5, most))
         return tuple(rows)
 
-    def beside(times: float) -> Any:
+    def beside(times: float) -> PerRank:
         rows = data(3, 1.0, weight=1e-6)
         norm = math.sqrt(squares(row[1] for row in rows))
         return tuple((*row[:2], 1.0, 2.0, norm * times) for row in rows)
@@ -61,7 +62,14 @@ def _agreed_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def agreed_fault(case: Case, results: Sequence[Any]) -> Fault | None:
+class Result(TypedDict):
+    """What a rank returned."""
+
+    weights: Tensor
+    stepped: object
+
+
+def agreed_fault(case: Case, results: Sequence[Result]) -> Fault | None:
     rows = case.per_rank or ()
     bad = [not row[1].isfinite().all() for row in rows]
     said = [
@@ -106,7 +114,7 @@ def _near(got: Tensor, want: Tensor, before: Tensor) -> bool:
 NUMBERS_SENT = 40  # bytes that a rank may send in all: a ring reduces two float64 numbers with fewer than 32
 
 
-def numbers_fault(case: Case, meter: Any) -> Fault | None:
+def numbers_fault(case: Case, meter: Meter) -> Fault | None:
     """Gradients sent in place of two numbers, or a rank that cannot know the others' decision."""
     n = case.ranks or 1
     told = [(n > 1) * 1.0] * n

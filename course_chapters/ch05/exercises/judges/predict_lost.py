@@ -33,12 +33,4 @@ def lost_interval() -> tuple[float, float]:
     return share / 1.5, share * 1.5
 # %% right: wrong, as a list
 # ~ share / 1.5, share * 1.5 ==> [0.5, 1]
-# %% wrong: one number => values not-a-pair
-# ~ share / 1.5, share * 1.5 ==> 50
-# %% wrong: it commits to nothing => values too-wide
-# ~ share / 1.5, share * 1.5 ==> 1, 100
-# %% wrong: the high end comes first => values reversed
-# ~ share / 1.5, share * 1.5 ==> 80, 20
-# %% wrong: none => values not-positive
-# ~ share / 1.5, share * 1.5 ==> 0, 1
 '''

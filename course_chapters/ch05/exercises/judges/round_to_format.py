@@ -1,10 +1,8 @@
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_chapters.ch05.exercises.probes import CHANGED
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, kind_fault
 
@@ -78,9 +76,7 @@ def _round_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def round_fault(case: Case, got: Any) -> Fault | None:
-    if type(got) is str and got == CHANGED:
-        return "changed", "x itself was changed; make a new tensor."
+def round_fault(case: Case, got: Tensor) -> Fault | None:
     x, want = case.args[0], right.value(case)
     if fault := kind_fault("The result", got, want):
         return fault
@@ -95,22 +91,15 @@ def round_fault(case: Case, got: Any) -> Fault | None:
         return "not-finite", f"{value!r} comes back as NaN. Is infinity divided by infinity, or zero by zero?"
     right_one = want.reshape(-1)[place].item()
     if math.isinf(right_one):
-        return (
-            "other-numbers",
-            f"{value!r} is beyond the largest number, so it must become {right_one}; got {one:,.10g}.",
-        )
+        told = f"{value!r} is beyond the largest number, so it must become {right_one}; got {one:,.10g}."
+        return "other-numbers", told
     side = "too small" if one < right_one else "too large"
     return "other-numbers", f"{value!r} comes back as {one:.4g}, which is {side}."
 
 
 JUDGING = Judging(
-    shares={
-        "values:nearest": 0.3,
-        "generality:ties": 0.2,
-        "generality:subnormal": 0.15,
-        "generality:overflow": 0.15,
-        "generality:formats": 0.2,
-    },
+    shares="values:nearest 0.3, generality:ties 0.2, generality:subnormal 0.15, generality:overflow 0.15, "
+    "generality:formats 0.2",
     cases=_round_cases,
     verdicts=lambda params, case, outcome: judged(case, round_fault(case, outcome.value), named=True),
     why="""A power of two and a whole number of spacings describe any float. Dividing by the spacing is exact, because

@@ -1,12 +1,11 @@
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, judged
+from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, judged, shown
 from course_grader.judging.tensors import coin_of
 
 ROUNDOFF = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
@@ -43,31 +42,20 @@ def _sum_cases(params: Params, rng: Random) -> list[Case]:
         for size, n, form in ((256.0, 100, "bf16"), (2048.0, 500, "fp16"))
     ]
     cancel = [summed(torch.cat([x := normal(40), -x + 1e-3 * normal(40)]), form) for form in ("bf16", "fp16")]
+    cancel += [off(80, "bf16", 0.5, 60.0, 1e-3), off(80, "bf16", -2.2, 60.0, 1e-3)]
+    two = off(params["terms"], "bf16", 2.5, 80.0, 3.0), off(9, "fp16", 6.0, 10.0, 5.0)
     low, high = (lambda: rng.uniform(-0.95, -0.7)), (lambda: rng.choice((-1, 1)) * rng.uniform(2.05, 3))
+    usual, beyond, below = drawn(lambda: rng.uniform(-0.5, 0.5)), [*drawn(high), real[0]], drawn(low)
     odd = [(value, 1.0, 3.0, 20, 2**-8) for value in (math.nan, math.inf, -math.inf)]
     odd += [(1 + 1e-9, 1.0, 1.0, 1, 2**-8), (2.0, 2.0, 2.0, 1, 2**-8), (0.0, 0.0, 0.0, 5, 2**-8)]
     for n, u, m in ((2, 2**-4, 2**-16), (5001, 2**-24, 2**20), (5, 2**-40, 4.0)):
         odd += [(times * (n - 1) * u * m, 0.0, m, n, u) for times in (1.0, -2.0, 2.5)]
     return [
-        Case(
-            name="sums in bf16 and fp16",
-            args=(0, [real[0], real[2], off(params["terms"], "bf16", 2.5, 80.0, 3.0), off(9, "fp16", 6.0, 10.0, 5.0)]),
-            part="sums",
-        ),
-        hidden("sums of random numbers", "values:sums", 0, [*real, *drawn(lambda: rng.uniform(-0.5, 0.5))]),
-        hidden(
-            "differences that rounding does not explain, and one that it does",
-            "values:faults",
-            0,
-            [*drawn(high), real[0]],
-        ),
-        hidden("sums in which every small addend is lost", "generality:worst", 0, [*lost, *drawn(low)]),
-        hidden(
-            "large numbers that cancel",
-            "generality:cancel",
-            0,
-            [*cancel, off(80, "bf16", 0.5, 60.0, 1e-3), off(80, "bf16", -2.2, 60.0, 1e-3)],
-        ),
+        shown("sums in bf16 and fp16", "values:sums", 0, [real[0], real[2], *two]),
+        hidden("sums of random numbers", "values:sums", 0, [*real, *usual]),
+        hidden("differences that rounding does not explain, and one that it does", "values:faults", 0, beyond),
+        hidden("sums in which every small addend is lost", "generality:worst", 0, [*lost, *below]),
+        hidden("large numbers that cancel", "generality:cancel", 0, cancel),
         hidden("NaN, infinity, and sums of one number", "generality:edges", 0, odd),
     ]
 
@@ -80,7 +68,7 @@ def explained(got: float, want: float, magnitude: float, terms: int, roundoff: f
     return True if off <= most else False if off >= 2 * most else None
 
 
-def close_fault(case: Case, got: Any) -> Fault | None:
+def close_fault(case: Case, got: object) -> Fault | None:
     rows = case.args[1]
     if type(got) is str and got == NOT_ANSWERED:
         return "not-answered", "this function is not answered yet."
@@ -107,13 +95,8 @@ def close_fault(case: Case, got: Any) -> Fault | None:
 
 
 JUDGING = Judging(
-    shares={
-        "values:sums": 0.25,
-        "values:faults": 0.25,
-        "generality:worst": 0.25,
-        "generality:cancel": 0.125,
-        "generality:edges": 0.125,
-    },
+    shares="values:sums 0.25, values:faults 0.25, generality:worst 0.25, generality:cancel 0.125, "
+    "generality:edges 0.125",
     cases=_sum_cases,
     verdicts=lambda params, case, outcome: judged(case, close_fault(case, outcome.value), named=True),
     why="""Each of the additions is off by at most u times its result, and no partial sum exceeds the sum of all

@@ -1,18 +1,18 @@
 from collections.abc import Sequence
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Wrong, judged, ranks
 from course_grader.judging.cases import hidden, ranks_text, shown, under
-from course_grader.judging.ranks import moved_early, secret
+from course_grader.judging.ranks import PerRank, moved_early, secret
 from course_grader.judging.tensors import coin_of, nbytes, same
 from course_grader.judging.traffic import Meter, partners, ready_made, too_few_bytes, too_long
 
 COUNT = 8  # bytes in which a rank may tell another how many numbers follow
 
 
-def _parts(coin: torch.Generator, counts: Sequence[Sequence[int]], dtype: torch.dtype = torch.float32) -> Any:
+def _parts(coin: torch.Generator, counts: Sequence[Sequence[int]], dtype: torch.dtype = torch.float32) -> PerRank:
     return tuple(([secret(coin, count, dtype=dtype) for count in row],) for row in counts)
 
 
@@ -43,7 +43,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     return cases + under(machines, "three ranks", "protocol:safe", lambda: _parts(coin, drawn(3)))
 
 
-def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
+def _fault(case: Case, results: Sequence[Sequence[Tensor]]) -> Fault | None:
     n, given = len(results), [parts for (parts, *_) in case.per_rank or ()]
     for rank, got in enumerate(results):
         want = [parts[rank] for parts in given]

@@ -1,10 +1,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, judged
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, hidden, judged, shown
+from course_grader.judging.cases import Maker
 
 right = Worked("alpha-beta-fit")
 
@@ -23,23 +23,23 @@ def crossing(params: Params) -> float:
 def _fit_cases(params: Params, rng: Random) -> list[Case]:
     doubled, others = [float(2**power) for power in range(10, 31)], [1000 * 1.4**power for power in range(42)]
 
-    def case(name: str, values: Params, sizes: list[float] = doubled, **more: Any) -> Case:
+    def case(name: str, share: str, values: Params, sizes: list[float] = doubled, make: Maker = hidden) -> Case:
         for _ in range(100):
             seconds = [_model(values, size) * (1 + rng.uniform(-0.01, 0.01)) for size in sizes]
-            made = Case(name=name, args=(sizes, seconds), secret=dict(values), **more)
+            made = make(name, share, sizes, seconds, secret=dict(values))
             # with lucky noise, a fit of raw seconds gives the right latencies
             if not made.visible or _fit_fault(made, right.wrong("least squares on raw seconds", sizes, seconds)):
                 break
         return made
 
-    cases = [case("one link, measured", params, part="lines")]
+    cases = [case("one link, measured", "values:lines", params, make=shown)]
     links = ((3e-6, 25e-6), (2e9, 25e9)), ((8e-6, 90e-6), (6e9, 180e9)), ((2e-6, 14e-6), (1.5e9, 45e9))
     early, late = ((2e-6, 11e-6), (1e9, 45e9)), ((5e-6, 500e-6), (20e9, 200e9))
     slow, fast = ((2e-3, 9e-3), (1e8, 1e9)), ((3e-7, 4e-6), (4e9, 100e9))
     further = [(others, each) for each in (early, late, slow, fast)]
     for sizes, (alphas, bandwidths) in [*((doubled, link) for link in links), *further]:
         values = {"alphas": alphas, "bandwidths": bandwidths}
-        cases.append(case("another link", values, sizes, kind="generality", part="links", visible=False))
+        cases.append(case("another link", "generality:links", values, sizes))
     sizes, seconds = cases[1].args
     faster = {**cases[1].secret, "bandwidths": [2 * each for each in cases[1].secret["bandwidths"]]}
     cases.append(replace(cases[1], args=([2 * size for size in sizes], seconds), secret=faster))
@@ -59,7 +59,7 @@ def _off(line: Sequence[float], true: Sequence[float], region: np.ndarray) -> fl
     return float(np.max(np.abs((line[0] + region / line[1]) / (true[0] + region / true[1]) - 1)))
 
 
-def _fit_fault(case: Case, got: Any) -> Fault | None:
+def _fit_fault(case: Case, got: tuple[float, Sequence[float], Sequence[float]]) -> Fault | None:
     switch, first, second = float(got[0]), *(tuple(map(float, each)) for each in got[1:])
     if min(first[1], second[1]) <= 0:
         slowest = min(first[1], second[1])
@@ -74,10 +74,8 @@ def _fit_fault(case: Case, got: Any) -> Fault | None:
         return "wrong-switch", f"{case.name}: both lines are right; the switch is {ratio:.3g} times their crossing."
     off_small, off_large = _off(first, small, low), _off(second, large, high)
     which, error = ("small", off_small) if off_small > 0.06 else ("large", off_large)
-    lead = f"{case.name}: "
-    return Wrong(
-        "bad-line", f"{lead}the line for {which} messages is off by {100 * error:.3g} % in its own range.", lead
-    )
+    told = f"the line for {which} messages is off by {100 * error:.3g} % in its own range."
+    return Wrong("bad-line", f"{case.name}: {told}", f"{case.name}: ")
 
 
 JUDGING = Judging(

@@ -43,11 +43,6 @@ def audit_ring() -> dict[str, tuple[float, str, str]]:
 # ~ (factor(64), "wrong", "missing factor") ==> [2.0, "Wrong", "Missing factor"]
 # ~ (sent, "right" ==> (280, "right"
 # ~ (sent / 100, "right" ==> (2.8, "Right"
-# %% wrong: all right as printed, with the printed numbers => values blind
-# ~ return { ==> truth = {
-#       }
-# +     printed = zip(truth, (0, 2, 126, 1, 280, 2.8, 482.26, 480, 73.5))
-# +     return {name: (number, "right", "as printed") for name, number in printed}
 # %% wrong: one half of the ring => values one-half
 # > this is only one half of the ring.
 # ~ (2 * 1023 * 10 * US ==> (1023 * 10 * US
@@ -91,7 +86,7 @@ def audit_ring() -> dict[str, tuple[float, str, str]]:
 # > this is the tensor over the time; each GPU sends a little more.
 # ~ factor(8) * 9 / 8 ==> factor(8)
 # %% wrong: the correction as it was first proposed => values upside-down
-# > is that less than the tensor? A GPU sends more than that.
+# > this is less than one tensor; a GPU sends more than one.
 # ~ factor(8) * 9 / 8 ==> factor(8) * 7 / 9
 # %% wrong: the printed range => values as-printed
 # > that is the printed number. Which bytes were divided by which time?
@@ -102,5 +97,4 @@ def audit_ring() -> dict[str, tuple[float, str, str]]:
 # %% wrong: all-reduce => values
 # > that is the all-reduce's number; start from the reduce-scatter's.
 # ~ 4 * 73.5 ==> 275
-# %% half: eight of nine => 8  from: the factor of two of an all-reduce
 '''

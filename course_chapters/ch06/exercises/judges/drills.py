@@ -57,6 +57,7 @@ DRILLS = {
         "Bytes divided by time, times 2(N − 1)/N: {{answer}} GB/s.",
         (lambda p: p["nbytes"] / (p["ms"] * MS) / GB, "That is the algorithm bandwidth."),
         (Times(1 / 2), "(N − 1)/N is the factor of an all-gather."),
+        (Times(8), "These are bits; give bytes."),
     ),
     "gather-from-bus": drill_key(
         lambda p: collectives.BUS_FACTORS["all_gather"](p["ranks"]) * p["nbytes"] / p["bus"] / MS,

@@ -1,6 +1,5 @@
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -106,7 +105,7 @@ DATA = {
 }
 
 
-def _same_fault(case: Case, got: Any) -> Fault | None:
+def _same_fault(case: Case, got: object) -> Fault | None:
     where, _, what = case.name.partition(": ")
     data = DATA[where]
     if type(got) is Tensor and got.dtype == torch.bool and got.numel() == 1:

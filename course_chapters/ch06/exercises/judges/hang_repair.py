@@ -1,7 +1,7 @@
 from collections.abc import Sequence
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from course_grader.exercises.layouts import COLUMNS
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Wrong, judged, ranks
@@ -36,13 +36,13 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     return cases + under(ranks.UNKIND, "three ranks", "protocol:safe", lambda: data(3))
 
 
-def _wants(case: Case) -> list[tuple[Any, Any]]:
+def _wants(case: Case) -> list[tuple[Tensor, Tensor]]:
     """What the rank before sent on, and what the rank after sent back, for each rank."""
     given = case.per_rank or ()
     return [(given[rank - 1][0], given[(rank + 1) % len(given)][1]) for rank in range(len(given))]
 
 
-def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
+def _fault(case: Case, results: Sequence[Sequence[object]]) -> Fault | None:
     n = len(results)
     for rank, (got, want) in enumerate(zip(results, _wants(case), strict=True)):
         words = f"what rank {(rank - 1) % n} sent on", f"what rank {(rank + 1) % n} sent back"
@@ -57,7 +57,7 @@ def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
     return None
 
 
-def _crossed(case: Case, results: Sequence[Any]) -> bool:
+def _crossed(case: Case, results: Sequence[Sequence[object]]) -> bool:
     """Whether every rank has its two messages the wrong way round."""
     pairs = zip(results, _wants(case), strict=True)
     return all(same(got[0], want[1]) and same(got[1], want[0]) for got, want in pairs)

@@ -1,9 +1,8 @@
-from typing import Any
-
 import torch
 
 from course_chapters.ch06.exercises.judges.shared import ADVERSE
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, hidden, judged, shown
+from course_grader.judging.cases import MoreOnRanks
 from course_grader.judging.ranks import secret, sum_fault
 from course_grader.judging.tensors import coin_of, nbytes
 from course_grader.judging.traffic import Meter, ready_made, too_few_bytes, too_many_bytes
@@ -16,7 +15,7 @@ def node_of(rank: int, n: int, per_node: int, placement: str) -> int:
 def _cases(params: Params, rng: Random) -> list[Case]:
     coin, length = coin_of(rng), params["numbers"]
 
-    def data(nodes: int, per_node: int, *shape: int, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+    def data(nodes: int, per_node: int, *shape: int, dtype: torch.dtype = torch.float32) -> MoreOnRanks:
         ranks = range(nodes * per_node)
         return {"per_rank": tuple((secret(coin, *shape, dtype=dtype), per_node) for _ in ranks), "secret": per_node}
 
@@ -30,7 +29,9 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     cases += [hidden("two nodes of two, 64-bit integers", "generality:sizes", **data(2, 2, 8, dtype=torch.int64))]
     cases += [hidden("two nodes of two, rows of integers", "generality:sizes", **data(2, 2, 3, 5, dtype=torch.int16))]
     for unkind in ADVERSE:
-        cases.append(hidden(f"three nodes of two, {unkind}", "protocol:safe", adversary=unkind, **data(3, 2, 12)))
+        given = data(3, 2, 12)
+        given["adversary"] = unkind
+        cases.append(hidden(f"three nodes of two, {unkind}", "protocol:safe", **given))
     return cases
 
 

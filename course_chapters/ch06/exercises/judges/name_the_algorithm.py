@@ -1,109 +1,86 @@
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import torch
+from torch import Tensor
 
 from course_chapters.ch06.exercises.name_the_algorithm import ALGORITHMS
-from course_grader.judging import Case, Fault, Judging, Params, Random, Wrong, judged
-from course_lib.cluster.collective import chunk_sizes
+from course_grader.judging import Case, Fault, Judging, Params, Random, Wrong, hidden, judged, shown
+from course_grader.judging.cases import Maker
+from course_lib.cluster import P2POp, Work, collectives
 
 Matrix = list[list[int]]
 
 
-def _blank(n: int) -> Matrix:
-    return [[0] * n for _ in range(n)]
+class _Counter:
+    """A rank's communicator that carries nothing: it counts the numbers that go to each rank."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size, self.sent = rank, size, [0] * size
+
+    def send(self, x: Tensor, dst: int) -> None:
+        self.sent[dst] += x.numel()
+
+    def recv(self, x: Tensor, src: int) -> None:
+        pass
+
+    isend, irecv = send, recv
+
+    def batch_isend_irecv(self, halves: Sequence[P2POp]) -> Sequence[Work]:
+        for half in halves:
+            half.op(half.tensor, half.peer)
+        return ()
 
 
-def _ring(counted: Matrix, ring: list[int], chunks: list[int]) -> None:
-    """Add the elements that a ring all-reduce of these chunks sends among the ranks of `ring`."""
-    n = len(ring)
-    for place, rank in enumerate(ring):
-        if n > 1:
-            counted[rank][ring[(place + 1) % n]] += 2 * sum(chunks) - chunks[place] - chunks[(place + 1) % n]
+def _to_all(comm: _Counter, x: Tensor, per_node: int) -> None:
+    for dst in set(range(comm.size)) - {comm.rank}:
+        comm.send(x, dst)
 
 
-def ring(n: int, elements: int, per_node: int) -> Matrix:
-    """Reduce-scatter and all-gather of chunks."""
-    counted = _blank(n)
-    _ring(counted, list(range(n)), chunk_sizes(elements, n))
-    return counted
+def _round_a_ring(comm: _Counter, x: Tensor, per_node: int) -> None:
+    for _ in range(comm.size - 1):
+        comm.send(x, (comm.rank + 1) % comm.size)
 
 
-def tree(n: int, elements: int, per_node: int) -> Matrix:
-    """Up and down a binomial tree with root 0."""
-    counted, reach = _blank(n), 1
-    while reach < n:
-        for rank in range(min(reach, n - reach)):
-            counted[rank][rank + reach] = counted[rank + reach][rank] = elements
-        reach *= 2
-    return counted
-
-
-def halving_doubling(n: int, elements: int, per_node: int) -> Matrix:
-    """Halves exchanged with partners at powers of two; surplus ranks are folded in first."""
-    counted, core = _blank(n), 1 << (n.bit_length() - 1)
-    for rank in range(core, n):
-        counted[rank][rank - core] = counted[rank - core][rank] = elements
-    chunks = chunk_sizes(elements, core)
-    for rank in range(core):
-        low, high = 0, core
-        while (distance := (high - low) // 2) >= 1:
-            middle = low + distance
-            mine, theirs = ((low, middle), (middle, high)) if not rank & distance else ((middle, high), (low, middle))
-            counted[rank][rank ^ distance] += sum(chunks[slice(*theirs)]) + sum(chunks[slice(*mine)])
-            low, high = mine
-    return counted
-
-
-def hierarchical(n: int, elements: int, per_node: int) -> Matrix:
-    """Rings inside nodes, and rings of chunk i among the i-th ranks of all nodes."""
-    counted, chunks = _blank(n), chunk_sizes(elements, per_node)
-    for node in range(n // per_node):
-        _ring(counted, list(range(node * per_node, (node + 1) * per_node)), chunks)
-    for place in range(per_node):
-        _ring(counted, list(range(place, n, per_node)), chunk_sizes(chunks[place], n // per_node))
-    return counted
-
-
-TRAFFIC: dict[str, Callable[[int, int, int], Matrix]] = {
-    "naive root": lambda n, elements, _: [
-        [elements * ((src == 0) != (dst == 0)) for dst in range(n)] for src in range(n)
-    ],
-    "tree": tree,
-    "ring": ring,
-    "whole-tensor ring": lambda n, elements, _: [
-        [(n - 1) * elements * (dst == (src + 1) % n) for dst in range(n)] for src in range(n)
-    ],
-    "halving-doubling": halving_doubling,
-    "hierarchical": hierarchical,
-    "all-to-all": lambda n, elements, _: [
-        [chunk * (src != dst) for dst, chunk in enumerate(chunk_sizes(elements, n))] for src in range(n)
-    ],
-    "everyone to everyone": lambda n, elements, _: [[elements * (src != dst) for dst in range(n)] for src in range(n)],
+RUNS: dict[str, Callable[..., object]] = {  # of a communicator, a tensor, and the ranks in a node
+    "naive root": lambda comm, x, _: collectives.naive_all_reduce(comm, x),
+    "tree": lambda comm, x, _: collectives.tree_all_reduce(comm, x),
+    "ring": lambda comm, x, _: collectives.ring_all_reduce(comm, x),
+    "whole-tensor ring": _round_a_ring,
+    "halving-doubling": lambda comm, x, _: collectives.halving_doubling_all_reduce(comm, x),
+    "hierarchical": collectives.hierarchical_all_reduce,
+    "all-to-all": lambda comm, x, _: collectives.pairwise_all_to_all(comm, *[x.tensor_split(comm.size)] * 2),
+    "everyone to everyone": _to_all,
 }
+
+
+@cache
+def _counted(name: str, n: int, elements: int, per_node: int) -> Matrix:
+    ranks = [_Counter(rank, n) for rank in range(n)]
+    for comm in ranks:
+        RUNS[name](comm, torch.empty(elements, device="meta"), per_node)
+    return [comm.sent for comm in ranks]
 
 
 def matrix_of(name: str, n: int, elements: int, item: int, per_node: int) -> Matrix:
     """Bytes from each rank to each other in one call."""
-    return [[count * item for count in row] for row in TRAFFIC[name](n, elements, per_node)]
+    return [[count * item for count in row] for row in _counted(name, n, elements, per_node)]
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
-    def cases(n: int, elements: int, per_node: int, **more: Any) -> list[Case]:
+    def cases(n: int, elements: int, per_node: int, share: str, make: Maker = hidden) -> list[Case]:
         names = rng.sample([*ALGORITHMS], len(ALGORITHMS))
+        matrices = [(name, matrix_of(name, n, elements, 4, per_node)) for name in names]
         return [
-            Case(
-                name=f"{n} ranks, matrix {letter}",
-                args=(matrix_of(name, n, elements, 4, per_node), 4 * elements),
-                secret=name,
-                **more,
-            )
-            for letter, name in zip("ABCDEFGH", names, strict=True)
+            make(f"{n} ranks, matrix {letter}", share, matrix, 4 * elements, secret=name)
+            for letter, (name, matrix) in zip("ABCDEFGH", matrices, strict=True)
         ]
 
-    found = list(cases(8, params["numbers"], 4, part="eight"))
+    found = cases(8, params["numbers"], 4, "values:eight", shown)
     for n, per_node in ((n, p) for n in range(5, 17) for p in [p for p in (2, 3, 4) if n % p == 0] or [1]):
         elements = rng.choice((rng.randrange(500, 9000), 2_000_003 + 7 * n))
         part = "others" if n & (n - 1) else "powers"
-        more = cases(n, elements, per_node, kind="generality", part=part, visible=False)
+        more = cases(n, elements, per_node, f"generality:{part}")
         found += [case for case in more if not (case.secret == "hierarchical" and per_node == 1)]
     return found
 

@@ -38,12 +38,4 @@ def ring_seconds_interval() -> tuple[float, float]:
 # ~ guess / 1.8, guess * 1.8 ==> [1e-3, 4e-3]
 # %% right: one value
 # ~ guess / 1.8, guess * 1.8 ==> (7, 7)
-# %% wrong: too wide => values too-wide
-# ~ guess / 1.8, guess * 1.8 ==> guess / 3, guess * 3
-# %% wrong: the ends exchanged => values reversed
-# ~ guess / 1.8, guess * 1.8 ==> guess * 1.8, guess / 1.8
-# %% wrong: a single number => values not-a-pair
-# ~ guess / 1.8, guess * 1.8 ==> guess
-# %% wrong: not positive => values not-positive
-# ~ guess / 1.8, guess * 1.8 ==> 0, guess
 '''

@@ -123,7 +123,8 @@ def ring_reduce_scatter(comm, x):
 # > what arrives must be added to the chunk of the same index. Here it takes that chunk's place.
 # ~ growing += arrived ==> growing.copy_(arrived)
 # %% wrong: adds to another chunk => values another-index
-# > what arrives is added to a chunk of another index than the one that was sent.
+# > these are the rank's own numbers: nothing that arrived was added to this chunk. The chunk to return is the one that
+# > arrives in the last step.
 # ~ growing += arrived ==> chunks[(own - step - 1) % n] += arrived
 # %% wrong: divides, as for a mean => values mean
 # > this is the sum divided by the number of ranks; return the sum, not the mean.

@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -36,7 +35,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     return cases + under(ranks.UNKIND, "four ranks", "protocol:safe", lambda: data(4, 12))
 
 
-def _memory(case: Case, results: Sequence[Any]) -> Fault | None:
+def _memory(case: Case, results: Sequence[tuple[torch.Tensor, float]]) -> Fault | None:
     """At most a copy of the tensor and four chunks beyond `x`: two that arrive, one that a sum makes, one that a worker
     keeps."""
     given, n = tensors(case), len(case.per_rank or ())
@@ -92,10 +91,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault, n = sum_fault(case, given, outcome.value), len(given)
     if case.adversary is not None:
         return judged(case, fault)
-    think = (
-        f"A ring of {n} takes {2 * (n - 1)} if all send and receive at the same time, and twice that if "
-        f"they take turns."
-    )
+    think = f"A ring of {n} takes {2 * (n - 1)} if all send and receive at the same time, and twice that if they "
+    think += "take turns."
     most = (4 if n % 2 == 0 else 6) * (n - 1)  # with an odd number of ranks, taking turns needs a third round per hop
     route = first(ready_made(meter), off_the_ring(meter, params["direction"], params["route"]))
     costs = ("cost", "bytes", _bytes(case, meter)), ("cost", "time", too_long(meter, most, think))

@@ -1,11 +1,11 @@
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, judged
 
 right = Worked("wait-for-cycle")
-Entry = tuple[float, int, str, Any]
-States = dict[int, tuple[str, Any]]
+Entry = tuple[float, int, str, object]
+State = tuple[str, int | None]  # what a rank does, and with which one
+States = Mapping[int, State]
 
 
 def _log(rng: Random, now: States, past: States) -> list[Entry]:
@@ -23,7 +23,7 @@ def _log(rng: Random, now: States, past: States) -> list[Entry]:
     return log
 
 
-def _waiting(rng: Random, circle: Sequence[int]) -> dict[int, tuple[str, Any]]:
+def _waiting(rng: Random, circle: Sequence[int]) -> dict[int, State]:
     """States in which each rank of the cycle waits for the next; none of their messages match."""
     word = rng.choice(("sends", "receives"))
     return {rank: (word, circle[(place + 1) % len(circle)]) for place, rank in enumerate(circle)}
@@ -41,7 +41,7 @@ def _circle_logs(rng: Random, n: int) -> list[tuple[str, str, list[Entry]]]:
         ]
         logs.append((name, part, _log(rng, *moved)))
 
-    work: dict[int, tuple[str, Any]] = dict.fromkeys(range(n), ("computes", None))
+    work: dict[int, State] = dict.fromkeys(range(n), ("computes", None))
     chain = {rank: ("receives", rank + 1) for rank in range(n - 1)} | {n - 1: ("computes", None)}
     add("circle", "three ranks in a cycle", work | _waiting(rng, [0, 1, 2]))
     add("circle", "a chain behind a rank that computes", chain)
@@ -54,10 +54,7 @@ def _circle_logs(rng: Random, n: int) -> list[tuple[str, str, list[Entry]]]:
         add("slow", "a chain behind a rank that is done", chain | {n - 1: ("done", None)})
     for length in (2, 3, n - 2, n - 1):
         tail = {rank: ("receives", rank - 1) for rank in range(length, n)}
-        for ranks in (
-            range(n),
-            range(n - 1, -1, -1),
-        ):  # the tail has the highest rank numbers once, and the lowest once
+        for ranks in (range(n), range(n - 1, -1, -1)):  # the tail has the highest numbers once, and the lowest once
             now = work | _waiting(rng, list(range(length))) | tail
             add("tails", f"{length} ranks in a cycle, others waiting behind them", now, ranks=ranks)
     apart = work | _waiting(rng, [2, 3, 4]) | {1: ("receives", 0)}
@@ -93,7 +90,7 @@ def _circle_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _circle_fault(case: Case, got: Any) -> Fault | None:
+def _circle_fault(case: Case, got: Sequence[int]) -> Fault | None:
     want, got, lead = right(case.args[0]), list(got), f"{case.name}: "
     if got == want:
         return None

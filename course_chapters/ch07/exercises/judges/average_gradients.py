@@ -1,4 +1,4 @@
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
@@ -12,7 +12,9 @@ from course_grader.judging.tensors import coin_of
 def _cases(params: Params, rng: Random) -> list[Case]:
     coin, wide = coin_of(rng), params["numbers"]
 
-    def data(*counts: int, shapes: Any = ((wide, 12), (wide,), ()), dtype: torch.dtype = torch.float32) -> PerRank:
+    def data(
+        *counts: int, shapes: Sequence[tuple[int, ...]] = ((wide, 12), (wide,), ()), dtype: torch.dtype = torch.float32
+    ) -> PerRank:
         """Secret gradients of ranks that saw so many examples each, as the variant hands them over."""
         rows = []
         for count in counts:
@@ -117,8 +119,7 @@ def average_gradients(comm, grads, examples):
 # ~ all_reduce(grad) ==> all_reduce(grad, op="AVG")
 # %% wrong: takes means for sums => values taken-for-sums unless given=sum
 # > these are means added up as if they were sums; a mean must be multiplied by its number of examples first.
-# -         if given == "mean":
-# -             grad *= examples
+# ~ if given == "mean": ==> if False:
 # %% wrong: everything on everyone => cost too-many-bytes
 # -         comm.all_reduce(grad)
 # +         every = [torch.empty_like(grad) for _ in range(comm.size)]
@@ -141,9 +142,7 @@ def average_gradients(comm, grads, examples):
 # > this is the rank's own share; was it summed on every rank?
 # ~ all_reduce(grad) ==> reduce(grad, dst=0)
 # %% wrong: reduce and broadcast => cost one-root
-# -         comm.all_reduce(grad)
-# +         comm.reduce(grad, dst=0)
-# +         comm.broadcast(grad, src=0)
+# ~ comm.all_reduce(grad) ==> comm.reduce(grad, dst=0), comm.broadcast(grad, src=0)
 # %% wrong: first tensor only => values
 # > the first tensor is averaged, the others are the rank's own.
 # ~ for grad in grads: ==> for grad in grads[:1]:

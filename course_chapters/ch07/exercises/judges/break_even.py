@@ -1,8 +1,22 @@
 from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Random, Worked, gpus_text, hidden, table
-from course_grader.judging.random_inputs import plain
+from course_grader.judging.random_inputs import draw_rows, plain
 from course_lib.estimate.units import GB, TFLOP, bytes_text
 
 right = Worked("break-even")
+
+
+def _words(flops: float, bandwidth: float, size: float, gpus: str = "") -> str:
+    return f"{flops / TFLOP:,.0f} TFLOP/s on links of {bytes_text(bandwidth)}/s{gpus}, {size:g} bytes a gradient"
+
+
+TOKENS = Column("tokens", "tokens", rel=FINE, words=lambda f, b, n, size: _words(f, b, size, f", {gpus_text(n)}"))
+GPUS = Column("gpus", "GPUs", rel=EXACT, words=lambda batch, *row: f"{batch:,.0f} tokens, {_words(*row)}")
+
+
+def _clear(row: tuple[float, float, float, int]) -> bool:
+    """Whether a batch is not at the edge of a whole number of GPUs, where rounding would decide."""
+    batch, rate, speed, size = row
+    return 0.02 < batch / (2 * right[0](rate, speed, 2, size)) % 1 < 0.98
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
@@ -10,14 +24,8 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     fleet = (params["batch"], params["rate"], params["bandwidth"], 2)
     rates, speeds = [150 * TFLOP, 400 * TFLOP, 900 * TFLOP], [25 * GB, 50 * GB, 100 * GB, 450 * GB]
     ranks, sizes = (2, 3, 8, 64, 1024, 24_576), (1, 2, 4)
-    table = [(rng.choice(rates), rng.choice(speeds), rng.choice(ranks), rng.choice(sizes)) for _ in range(40)]
-    fleets: list[tuple[float, ...]] = []
-    while len(fleets) < 40:
-        row = (float(rng.randrange(20_000, 8_000_000)), rng.choice(rates), rng.choice(speeds), rng.choice((1, 2, 4)))
-        if (
-            0.02 < row[0] / (2 * right[0](row[1], row[2], 2, row[3])) % 1 < 0.98
-        ):  # not at the edge of a whole number, where rounding would decide
-            fleets.append(row)
+    table = draw_rows(rng, 40, rates, speeds, ranks, sizes)
+    fleets = draw_rows(rng, 40, lambda rng: float(rng.randrange(20_000, 8_000_000)), rates, speeds, sizes, keep=_clear)
     batch, rate, speed, size = fleets[0]  # and three that differ from it in one place
     fleets += [(batch, 1.7 * rate, speed, size), (batch, rate, 2.2 * speed, size), (batch, rate, speed, 3)]
     machines = [(rate, speed) for rate in rates for speed in speeds]
@@ -40,32 +48,10 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _words(flops: float, bandwidth: float) -> str:
-    return f"{flops / TFLOP:,.0f} TFLOP/s on links of {bytes_text(bandwidth)}/s"
-
-
 JUDGING = Judging(
     shares={"values:tokens": 0.35, "values:gpus": 0.25, "generality:tokens": 0.2, "generality:gpus": 0.2},
     cases=_cases,
-    verdicts=table(
-        Column(
-            "tokens",
-            "tokens",
-            rel=FINE,
-            words=lambda flops, bandwidth, ranks, size: (
-                f"{_words(flops, bandwidth)}, {gpus_text(ranks)}, {size:g} bytes a gradient"
-            ),
-        ),
-        Column(
-            "gpus",
-            "GPUs",
-            rel=EXACT,
-            words=lambda batch, flops, bandwidth, size: (
-                f"{batch:,.0f} tokens, {_words(flops, bandwidth)}, {size:g} bytes a gradient"
-            ),
-        ),
-        right=right,
-    ),
+    verdicts=table(TOKENS, GPUS, right=right),
     why="Bytes and FLOPs both grow with the number of parameters, so it cancels. What decides is how many tokens each "
     "GPU processes per parameter that it sends. A fixed batch on more GPUs means fewer tokens on each. With k "
     "FLOPs per parameter and token to hide behind, gradients of g bytes and bandwidth β, the limit is N − 1 = k · "
@@ -132,7 +118,7 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # > 2 FLOPs per parameter is the forward pass.
 # ~ flops / flops_each ==> flops / 2
 # %% wrong: forgets that the ring's factor shrinks => values one-too-few
-# > the ring's factor is (N − 1)/N: one more GPU fits.
+# > one more GPU fits: of N parts, a ring sends N − 1.
 # ~ 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops))
 # ~~ ==> max(1, math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)))
 # %% wrong: rounds up => generality rounded-up

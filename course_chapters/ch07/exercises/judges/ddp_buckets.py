@@ -1,27 +1,19 @@
-from course_chapters.ch07.exercises.judges.hooks import (
-    MANY,
-    MIXED,
-    STEPS,
-    WIDE,
-    data_of,
-    timed,
-    trained_model,
-    verdicts_of,
-)
-from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, hidden, shown, under
+from course_chapters.ch07.exercises.judges import hooks
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown, under
 from course_grader.judging.ranks import UNKIND
+from course_lib.estimate.units import count_text
 from course_lib.parallel.data import buckets_of
 
-BIG = WIDE * WIDE * 4
+BIG = 4 * hooks.WIDE**2
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
-    data, models = data_of(params, rng), "generality:models"
+    data, models = hooks.data_of(params, rng), "generality:models"
     layer = 4 * (params["width"] ** 2 + params["width"])
     cases = [
         shown("four ranks, two buckets and a smaller one", "values:gradients", per_rank=data(4, 2 * layer, layers=5)),
         hidden("three ranks, other data", "values:gradients", per_rank=data(3, layer + 40, layers=4)),
-        timed(data, 2 * BIG),
+        hooks.timed(data, 2 * BIG),
         hidden("one rank alone", "generality:ranks", per_rank=data(1, layer)),
         hidden("nine ranks, three steps", "generality:ranks", per_rank=data(9, layer, steps=3, layers=2)),
         hidden("one bucket holds everything", models, per_rank=data(3, 100 * layer)),
@@ -30,9 +22,9 @@ def _cases(params: Params, rng: Random) -> list[Case]:
             "every second layer is frozen", models, per_rank=data(3, 2 * layer, layers=7, frozen=(1, 3, 5), steps=1)
         ),
         hidden("first and last layer share their weights", models, per_rank=data(3, 2 * layer, tied=True, frozen=(1,))),
-        hidden("float32 and float64 side by side", models, per_rank=data(2, 3 * layer, layers=4, dtypes=MIXED)),
+        hidden("float32 and float64 side by side", models, per_rank=data(2, 3 * layer, layers=4, dtypes=hooks.MIXED)),
         hidden("zeroed gradients, and weights larger than a bucket", models, per_rank=data(2, 100, zeroed=True)),
-        hidden(MANY, "generality:steps", per_rank=data(2, layer, steps=STEPS, layers=2, counted=True)),
+        hidden(hooks.MANY, "generality:steps", per_rank=data(2, layer, steps=hooks.STEPS, layers=2, counted=True)),
         hidden("gradients in another order on odd ranks", "protocol:one-order", per_rank=data(4, layer, branches=True)),
     ]
     return cases + under(UNKIND, "three ranks", "protocol:in-flight", lambda: data(3, layer, layers=2))
@@ -40,9 +32,9 @@ def _cases(params: Params, rng: Random) -> list[Case]:
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     _, (nbytes,), _ = (case.per_rank or ())[0]
-    buckets = buckets_of(reversed(trained_model(case)), nbytes)
-    hint = f"Packed from the last parameter to the first, {len(buckets)} bucket(s) per step are enough."
-    return verdicts_of(case, outcome, buckets, hint, exactly=True)
+    buckets = buckets_of(reversed(hooks.trained_model(case)), nbytes)
+    hint = f"Packed from the last parameter to the first, all gradients fit {count_text(len(buckets), 'bucket')}."
+    return hooks.verdicts_of(Worked("ddp-buckets"), case, outcome, buckets, hint, exactly=True)
 
 
 JUDGING = Judging(
@@ -165,8 +157,7 @@ def bucket_gradients(comm, model, bucket_bytes):
 # -         missing[:] = [len(bucket) for bucket in buckets]
 # %% wrong: the averages stay in the bucket => values own-gradient
 # > these are the rank's own gradients: the averages were not copied back, or nothing was averaged.
-# -             for p, part in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
-# -                 p.grad.copy_(part.view_as(p))
+# ~ p.grad.copy_(part.view_as(p)) ==> pass
 # %% wrong: copies back before the wait => values own-divided
 # > this is the rank's own gradient divided by the number of ranks; the other ranks' gradients are missing.
 # ~ work.wait() ==> pass
@@ -178,8 +169,7 @@ def bucket_gradients(comm, model, bucket_bytes):
 #       def finish():
 # +         for p in home:
 # +             arrived(p)
-# -     for parameter in home:
-# -         parameter.register_post_accumulate_grad_hook(arrived)
+# ~ parameter.register_post_accumulate_grad_hook(arrived) ==> pass
 # %% wrong: each bucket is waited for in its hook => cost not-hidden
 #               works.append((flat, comm.all_reduce(flat, async_op=True)))
 # +             works[-1][1].wait()

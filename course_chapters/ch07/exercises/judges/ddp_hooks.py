@@ -1,5 +1,5 @@
 from course_chapters.ch07.exercises.judges.hooks import MANY, MIXED, STEPS, data_of, timed, trained_model, verdicts_of
-from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, hidden, shown, under
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown, under
 from course_grader.judging.ranks import UNKIND
 
 
@@ -20,9 +20,9 @@ def _cases(params: Params, rng: Random) -> list[Case]:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    trained = trained_model(case)
+    buckets = [[parameter] for parameter in reversed(trained_model(case))]
     hint = "One per trained parameter and step; a shared parameter counts once."
-    return verdicts_of(case, outcome, [[parameter] for parameter in reversed(trained)], hint, exactly=False)
+    return verdicts_of(Worked("ddp-hooks"), case, outcome, buckets, hint, exactly=False)
 
 
 JUDGING = Judging(
@@ -95,9 +95,7 @@ def hook_gradients(comm, model):
 # +         for parameter in model.parameters():
 # +             if parameter.requires_grad:
 # +                 started(parameter)
-# -     for parameter in model.parameters():
-# -         if parameter.requires_grad:
-# -             parameter.register_post_accumulate_grad_hook(started)
+# ~ parameter.register_post_accumulate_grad_hook(started) ==> pass
 # %% wrong: each hook waits => cost not-hidden
 # ~ works.append(comm.all_reduce(parameter.grad, async_op=True)) ==> comm.all_reduce(parameter.grad)
 # %% wrong: sums => values sum
@@ -153,9 +151,7 @@ def hook_gradients(comm, model):
 # ~ for work in works: ==> for work in works[-1:]:
 # %% wrong: no hook at all => values own-gradient
 # > these are the rank's own gradients; nothing was averaged.
-# -     for parameter in model.parameters():
-# -         if parameter.requires_grad:
-# -             parameter.register_post_accumulate_grad_hook(started)
+# ~ parameter.register_post_accumulate_grad_hook(started) ==> pass
 # %% wrong: replaces the gradients of all by rank 0's => values rank-0s-gradient
 # > these are rank 0's gradients on every rank; nothing was averaged.
 # -         parameter.grad /= comm.size

@@ -71,6 +71,7 @@ DRILLS = {
         "GPU-seconds per step before, divided by GPU-seconds after: {{answer}} %.",
         (Times(1 / 100), "That is a fraction; give a percentage."),
         (Times(lambda p: p["many"] / p["few"]), "That is the speed-up, not the efficiency."),
+        (lambda p: 100 * p["large"] * p["many"] / p["small"] / p["few"], "That is the inverse."),
     ),
     "weak-scaling": drill_key(
         lambda p: 100 * p["small"] / p["large"],

@@ -1,6 +1,5 @@
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
@@ -36,7 +35,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
+def _fault(case: Case, results: Sequence[Mapping[str, object]]) -> Fault | None:
     want = Worked("mean-metrics").value(case)[0]
     for rank, got in enumerate(results):
         if not set(want) <= set(got):
@@ -50,7 +49,7 @@ def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
     return None
 
 
-def _named(rank: int, name: str, value: Any, wanted: float) -> Fault:
+def _named(rank: int, name: str, value: object, wanted: float) -> Fault:
     lead = f"Rank {rank}: {name} is "
     if type(value) is float and math.isnan(value):
         return "nan", f"{lead}NaN. A batch without tokens, or a rank without batches, adds nothing to any sum."

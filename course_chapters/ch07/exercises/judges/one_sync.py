@@ -14,7 +14,7 @@ from course_grader.judging.traffic import Meter
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
-    def data(ranks: int, *steps: int, layers: int = 2, rows: int = 3, loss: str = "mean_square") -> PerRank:
+    def data(ranks: int, *steps: int, layers: int = 2, rows: int = 3, loss: str = "mse_loss") -> PerRank:
         """For each rank the description of its model and, for each step, so many micro-batches."""
         spec = {"seed": rng.randrange(2**31), "width": width, "layers": layers, "loss": loss}
 
@@ -23,7 +23,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
         return tuple((spec, [[pair() for _ in range(count)] for count in steps]) for _ in range(ranks))
 
-    other = data(2, 6, rows=5, loss="mean_distance")
+    other = data(2, 6, rows=5, loss="l1_loss")
     return [
         shown("three ranks, four micro-batches", "values:gradients", per_rank=data(3, 4)),
         hidden("two ranks, six micro-batches, another loss", "values:gradients", per_rank=other),
@@ -39,7 +39,9 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     results, n, wants = outcome.value, case.ranks or 1, Worked("one-sync").value(case)[0]["gradients"]
     _, given = (case.per_rank or ())[0]
     steps, rows = [len(batches) for batches in given], len(given[0][0][0])
-    fault = steps_fault(case, results, wants, ("", "Step {} is right but step {} is wrong."))
+    fault = steps_fault(
+        case, [row["gradients"] for row in results], wants, ("", "Step {} is right but step {} is wrong.")
+    )
     wire = _wire(outcome.meter, wants[0], steps)
     graphs = graphs_fault([row["counts"] for row in results], [sum(steps)] * n, rows, [sum(steps)] * n)
     return judged(case, fault, ("cost", "syncs", wire), ("cost", "graphs", graphs))
@@ -100,8 +102,6 @@ def accumulate(replica, batches, loss):
 # %% wrong: as it was => values flag-too-late  from: the card
 # > the first micro-batch was averaged over the ranks, but the others were not: the flag was False in the *last forward
 # > pass*.
-# %% wrong: the first instead of the last => values flag-too-late
-# ~ step == len(batches) - 1 ==> step == 0
 # %% wrong: the first instead of the last, and summed => values flag-too-late-and-summed
 # > the first micro-batch was averaged over the ranks, but the others were not, and the sum was not divided by the
 # > number of micro-batches.

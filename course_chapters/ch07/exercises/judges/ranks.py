@@ -1,49 +1,22 @@
-"""Chapter 07's models as one process holds them, and checks of a run's bytes, messages, overlap and live graphs."""
+"""Checks of chapter 07's judges: gradients of several steps, and a run's bytes, messages, overlap and live graphs."""
 
-from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
-from course_chapters.ch07.exercises.models import Net
 from course_grader.judging import Case, Fault, Wrong, is_number
 from course_grader.judging.gradients import Tensors, gradients_fault
 from course_grader.judging.traffic import Meter
-from course_lib.cluster import Topology
 from course_lib.cluster.parity import step_bytes
-
-ALONE = SimpleNamespace(rank=0, size=1, compute=lambda *_, **__: None)
-
-
-def net(spec: Mapping[str, Any], rank: int = 0) -> Net:
-    """The model of a description, as one process holds it."""
-    plain = {**spec, "seconds": 0.0}
-    return Net(SimpleNamespace(**{**vars(ALONE), "rank": rank}), plain)
-
-
-def gradients(model: Any, loss: Tensor) -> Tensors:
-    """Every parameter's gradient of the loss, None where it is frozen; the model's `.grad` fields stay as they are."""
-    trained = [each for each in model.parameters() if each.requires_grad]
-    found = dict(zip(trained, torch.autograd.grad(loss, trained), strict=True))
-    return [found.get(each) for each in model.parameters()]
-
-
-def descend(model: Any, grads: Tensors, rate: float) -> None:
-    with torch.no_grad():
-        for parameter, grad in zip(model.parameters(), grads, strict=True):
-            if grad is not None:
-                parameter -= rate * grad
 
 
 def steps_fault(
-    case: Case, results: Sequence[Mapping[str, Any]], wants: Sequence[Tensors], later: tuple[str, str]
+    case: Case, results: Sequence[Sequence[Tensors]], wants: Sequence[Tensors], later: tuple[str, str]
 ) -> Fault | None:
     """The first step after which a rank's gradients are not the right ones. Where it is not the first, `later` says so,
     and may give it another name."""
     for step, want in enumerate(wants):
-        got = [row["gradients"][step] if step < len(row["gradients"]) else [] for row in results]
+        got = [row[step] if step < len(row) else [] for row in results]
         fault = gradients_fault(case, got, want, where=("gradients", step))
         if fault and step:
             name, told = later[0] if case.adversary is None else "", later[1].format(step, step + 1)
@@ -57,12 +30,6 @@ def steps_fault(
 
 
 # --- what moved
-
-
-def collective_seconds(nbytes: int, ranks: int) -> float:
-    """Seconds of one ring all-reduce on the teaching link, with nothing else on it."""
-    link = Topology().levels[0]
-    return 2 * (ranks - 1) * (link.latency + nbytes / ranks / link.bandwidth) if ranks > 1 else 0.0
 
 
 def bytes_fault(
@@ -93,11 +60,8 @@ def messages_fault(meter: Meter, collectives: int, think: str, spare: int, exact
     """Faults of more all-reduces than required or, with `exactly`, fewer; `spare` more are allowed."""
     n = len(meter["messages_sent"])
     if exactly and n > 1 and min(meter["messages_sent"]) < 2 * (n - 1) * collectives:
-        fewest = min(meter["messages_sent"])
-        return (
-            "too-few-collectives",
-            f"{fewest:,} messages per rank: fewer than {collectives} all-reduces need. {think}",
-        )
+        told = f"{min(meter['messages_sent']):,} messages per rank: fewer than {collectives} all-reduces need."
+        return "too-few-collectives", f"{told} {think}"
     most = 2 * (n - 1) * (collectives + spare)
     worst = max(meter["messages_sent"])
     if n == 1 or worst <= most:
@@ -119,7 +83,7 @@ def overlap_fault(meter: Meter, computing: float, last: float, slack: float) -> 
     )
 
 
-def graphs_fault(counts: Sequence[Any], forwards: Sequence[int], rows: int, least: Sequence[int]) -> Fault | None:
+def graphs_fault(counts: Sequence[object], forwards: Sequence[int], rows: int, least: Sequence[int]) -> Fault | None:
     """Faults of micro-batches that went through the model together or more than once, or whose graphs were kept."""
     for rank, (seen, many) in enumerate(zip(counts, forwards, strict=True)):
         if type(seen) is not dict or not all(is_number(seen.get(name)) for name in ("forwards", "rows", "most alive")):

@@ -1,33 +1,30 @@
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 from course_grader.exercises.values import same_lists
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, describe, verdict
+from course_grader.judging.cases import hidden, shown
+from course_grader.judging.mistakes import first_of
+
+Rows = Sequence[Sequence[int]]  # the samples that each rank reads in an epoch
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
     many, seed = params["samples"], rng.randrange(1000)
 
-    def case(
-        name: str, samples: int, worlds: Any, kind: Any, part: str, epochs: Any = (0,), visible: bool = False
-    ) -> Case:
-        return Case(name=name, args=(samples, worlds, epochs, seed), kind=kind, part=part, visible=visible)
-
+    far = 0, 4096, 99_999
+    sizes = (12, 1), (31, 7), (5, 8), (2, 7), (64, 8)
     return [
-        case(f"{many} samples on 4 ranks", many, (4,), "values", "once", visible=True),
-        case("60 samples on 3 ranks, four epochs", 60, (3,), "values", "order", (0, 1, 2, 3), visible=True),
-        case("20 samples on 5 ranks", 20, (5,), "values", "once"),
-        *(
-            case(f"{samples} samples on {ranks} rank(s)", samples, (ranks,), "generality", "sizes")
-            for samples, ranks in ((12, 1), (31, 7), (5, 8), (2, 7), (64, 8))
-        ),
-        case("222 samples on 3 ranks, epochs far apart", 222, (3,), "generality", "sizes", (0, 4096, 99_999)),
-        case("36 samples on 1 to 10 ranks", 36, (1, 2, 3, 4, 6, 7, 10), "generality", "any-ranks", (0, 6)),
+        shown(f"{many} samples on 4 ranks", "values:once", many, (4,), (0,), seed),
+        shown("60 samples on 3 ranks, four epochs", "values:order", 60, (3,), (0, 1, 2, 3), seed),
+        hidden("20 samples on 5 ranks", "values:once", 20, (5,), (0,), seed),
+        *(hidden(f"{n} samples on {ranks} rank(s)", "generality:sizes", n, (ranks,), (0,), seed) for n, ranks in sizes),
+        hidden("222 samples on 3 ranks, epochs far apart", "generality:sizes", 222, (3,), far, seed),
+        hidden("36 samples on 1 to 10 ranks", "generality:any-ranks", 36, (1, 2, 3, 4, 6, 7, 10), (0, 6), seed),
     ]
 
 
-def _lists_fault(rows: Any, ranks: int, samples: int) -> Fault | None:
+def _lists_fault(rows: object, ranks: int, samples: int) -> Fault | None:
     if type(rows) is not list or len(rows) != ranks:
         return "no-lists", f"Got {describe(rows)}; every rank returns a list of sample numbers."
     for rank, row in enumerate(rows):
@@ -52,12 +49,12 @@ def _in_blocks(ranks: int, each: int) -> Fault:
     )
 
 
-def _dealt(rows: Sequence[Sequence[int]]) -> list[int]:
+def _dealt(rows: Rows) -> list[int]:
     """The samples that all ranks read together, step by step."""
     return list(chain.from_iterable(zip(*rows, strict=True)))
 
 
-def _once_fault(params: Params, rows: Sequence[Sequence[int]], samples: int, ranks: int) -> Fault | None:
+def _once_fault(params: Params, rows: Rows, samples: int, ranks: int) -> Fault | None:
     drop = params["rest"] == "drop"
     each = samples // ranks if drop else -(-samples // ranks)
     lengths = [len(row) for row in rows]
@@ -88,12 +85,13 @@ def _once_fault(params: Params, rows: Sequence[Sequence[int]], samples: int, ran
     return None
 
 
-def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
-    epochs: list[list[list[int]]] = got["epochs"]
+def _order_fault(
+    epochs: Sequence[Rows], other_seed: Rows, again: object, elsewhere: object, samples: int, ranks: int
+) -> Fault | None:
     orders = [_dealt(rows) for rows in epochs]
-    if not same_lists(got.get("again"), epochs[0]):
+    if not same_lists(again, epochs[0]):
         return "not-repeatable", "Called again, a rank gets another list: the order depends on a shared generator."
-    if not same_lists(got.get("elsewhere"), epochs[0]):
+    if not same_lists(elsewhere, epochs[0]):
         return "another-process", "In another process a rank gets another list: there, the same text has another hash."
     if orders[0] == sorted(orders[0]):
         return "not-shuffled", "The samples are not shuffled."
@@ -103,9 +101,9 @@ def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
         return ("epoch-ignored", f"All {len(orders)} epochs have the same order. Use `epoch` to seed the shuffle.")
     if len(orders) > 1 and len({tuple(order) for order in orders}) < len(orders):
         return "epochs-alike", "Two epochs have the same order."
-    if same_lists(got.get("other seed"), epochs[0]):
+    if same_lists(other_seed, epochs[0]):
         return "seed-ignored", "Another seed gives the same order."
-    for what, order in (("epoch", orders[1]), ("seed", _dealt(got["other seed"]))) if samples > 200 else ():
+    for what, order in (("epoch", orders[1]), ("seed", _dealt(other_seed))) if samples > 200 else ():
         if (places := sum(a == b for a, b in zip(orders[0], order, strict=True))) > samples / 4:
             told = f"With another {what}, {places} of {samples} samples keep their places; shuffle all of them."
             return "epochs-alike" if what == "epoch" else "seed-ignored", told
@@ -123,24 +121,28 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     got = outcome.value
     fault: Fault | None = ("no-lists", f"Got {describe(got)}; every rank returns a list of sample numbers.")
     if type(got) is list and len(got) == len(worlds):
-        fault = None
-        for ranks, each in zip(worlds, got, strict=True):
-            fault = fault or _world_fault(params, each, samples, ranks, epochs) or _same_order(got[0], each, ranks)
+        pairs = zip(worlds, got, strict=True)
+        fault = first_of(
+            _world_fault(params, samples, epochs, ranks, world) or _same_order(got[0]["epochs"], ranks, world["epochs"])
+            for ranks, world in pairs
+        )
     return [verdict(case.kind, case.part, case, fault)]
 
 
-def _world_fault(params: Params, got: Any, samples: int, ranks: int, epochs: Sequence[int]) -> Fault | None:
+def _world_fault(params: Params, samples: int, epochs: Sequence[int], ranks: int, got: object) -> Fault | None:
     if type(got) is not dict or type(got.get("epochs")) is not list or len(got["epochs"]) != len(epochs):
         return "no-lists", f"Got {describe(got)}; every rank returns a list of sample numbers."
     for rows in [*got["epochs"], got.get("other seed")]:
         if fault := _lists_fault(rows, ranks, samples) or _once_fault(params, rows, samples, ranks):
             return fault
-    return _order_fault(got, samples, ranks) if samples > 30 else None
+    if samples <= 30:
+        return None
+    return _order_fault(got["epochs"], got["other seed"], got.get("again"), got.get("elsewhere"), samples, ranks)
 
 
-def _same_order(one: Any, several: Any, ranks: int) -> Fault | None:
+def _same_order(one: Sequence[Rows], ranks: int, several: Sequence[Rows]) -> Fault | None:
     """Compare the order that one rank alone reads with the order that several ranks read together."""
-    for alone, rows in zip(map(_dealt, one["epochs"]), several["epochs"], strict=True):
+    for alone, rows in zip(map(_dealt, one), several, strict=True):
         if all(first == other for first, other in zip(alone, _dealt(rows), strict=False)):
             continue
         if [*chain.from_iterable(rows)][: len(alone)] == alone[: ranks * len(rows[0])]:

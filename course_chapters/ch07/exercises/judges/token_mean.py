@@ -1,6 +1,5 @@
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -72,7 +71,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return judged(case, fault, ("cost", "bytes", wire), ("cost", "graphs", graphs))
 
 
-def _loss_fault(case: Case, losses: Sequence[Any], want: float) -> Fault | None:
+def _loss_fault(case: Case, losses: Sequence[object], want: float) -> Fault | None:
     for rank, got in enumerate(losses):
         if isinstance(got, Tensor) and got.numel() == 1:
             got = got.item()
@@ -212,8 +211,7 @@ def token_step(comm, model, batches):
         total += loss.item()
     return total
 # %% wrong: a rank without a micro-batch has no gradient to send => generality raised
-# -         if parameter.grad is None:
-# -             parameter.grad = torch.zeros_like(parameter)
+# ~ if parameter.grad is None: ==> if False:
 # %% wrong: not a number times no token => generality not-finite
 # ~ reduction="sum" ==> reduction="mean"
 # ~ loss = summed / count ==> loss = summed * (targets != -100).sum() / count
@@ -238,8 +236,7 @@ def token_step(comm, model, batches):
 # > this is the rank's own share of the mean; the other ranks' shares are missing.
 # -         comm.all_reduce(parameter.grad)
 # %% wrong: returns nothing => values returned-none
-# -     comm.all_reduce(total)
-# -     return total.item()
+# ~ return total.item() ==> return
 # %% wrong: weights tokens times ranks => values other-numbers
 # ~ loss = summed / count ==> loss = summed * comm.size / count
 # %% wrong: backward at the end of pairs => cost graphs-kept

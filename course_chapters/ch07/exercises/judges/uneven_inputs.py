@@ -1,6 +1,5 @@
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,7 +43,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(UNKIND, "two ranks", "protocol:safe", lambda: data((2, 1), (3,)))
 
 
-def _steps_fault(told: Sequence[Any], steps: int) -> Fault | None:
+def _steps_fault(told: Sequence[object], steps: int) -> Fault | None:
     for rank, got in enumerate(told):
         if isinstance(got, Tensor) and got.numel() == 1 and not got.dtype.is_complex:
             got = got.item()

@@ -1,22 +1,20 @@
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch08.exercises.judges.parts import stretch
-from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, is_number, judged
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Worked, number_fault, oracle
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.gradients import gradients_fault, in_flight
+from course_grader.judging.mistakes import Fault, Wrong, first_of
 from course_grader.judging.ranks import LATE, PerRank
 from course_grader.judging.tensors import coin_of
-from course_grader.judging.traffic import Meter, too_few_bytes
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging.traffic import too_few_bytes
 
 right = Worked("clip-shards")
 REL = 1e-5
-JUNK = 7.0  # the padding, in multiples of the largest scale
 LEAST = 3  # bytes of a number to within REL: two have no room for an exponent in addition to five digits
 
 
@@ -27,10 +25,10 @@ def _cases(params: Params, rng: Random) -> list[Case]:
         return [numbers + rng.randrange(9) for _ in range(count)]
 
     def data(
-        ranks: int, group: int = 0, lengths: Any = (), limit: float = 0.5, scale: float = 1.0, junk: float = JUNK
+        ranks: int, group: int = 0, lengths: Sequence[int] = (), limit: float = 0.5, scale: float = 1, junk: float = 7
     ) -> PerRank:
         """For each rank its group's size, real lengths, limit and parts; groups hold the same parts. `limit` is times
-        the norm."""
+        the norm, `junk` the padding in multiples of the largest scale."""
         group, lengths = group or ranks, lengths or several(3)
         held = [[len(stretch(length, group, rank)) for length in lengths] for rank in range(group)]
         whole = [
@@ -70,32 +68,31 @@ def _real(parts: Sequence[Tensor], counts: Sequence[int]) -> list[Tensor]:
     return [part.where(torch.arange(len(part)) < count, 0) for part, count in zip(parts, counts, strict=True)]
 
 
-def _norm_fault(case: Case, rank: int, got: Any, want: float) -> Fault | None:
-    lead, where = f"Rank {rank}: ", ("norm",)
+def _norm_fault(case: Case, rank: int, got: object, want: float) -> Fault | None:
+    where = f"Rank {rank}"
+    fault = number_fault(where, got, want, unit="(a norm)", rel=REL)
     if type(got) is float and not math.isfinite(got):
         hint = "Did squares overflow, was a norm of zero a divisor, or is padding included? NaN times zero is NaN."
-        return Wrong("not-finite", f"Rank {rank}'s norm is {got}. {hint}", lead, where)
-    if not is_number(got):
-        return "not-a-number", f"Rank {rank} returned {describe(got)}; the norm is a number."
-    if math.isclose(got, want, rel_tol=REL, abs_tol=1e-300):
-        return None
-    if case.adversary is not None:
+        fault = Wrong("not-finite", f"{where}'s norm is {got}. {hint}", f"{where}: ")
+    if fault and case.adversary is not None:
         return in_flight(case, rank)
-    apart = f"{got / want:.4g} times the right one" if want else "not zero"
-    return Wrong("other-norm-value", f"{lead}a norm of {got:.6g}, {apart}.", lead, where)
+    return fault and Wrong(*fault)._replace(where=("norm",))
 
 
-def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     wants, counts = right.value(case), [row[1] for row in case.per_rank or ()]
-    pairs = enumerate(zip(results, wants, strict=True))
+    pairs = enumerate(zip(outcome.value, wants, strict=True))
     norms = (_norm_fault(case, rank, row["norm"], want["norm"]) for rank, (row, want) in pairs)
-    got, want = ([_real(row["parts"], own) for row, own in zip(rows, counts, strict=True)] for rows in (results, wants))
-    return first(*norms) or gradients_fault(case, got, want.__getitem__, what="part", where=("parts",))
+    got, want = (
+        [_real(row["parts"], own) for row, own in zip(rows, counts, strict=True)] for rows in (outcome.value, wants)
+    )
+    fault = first_of(norms) or gradients_fault(case, got, want.__getitem__, what="part", where=("parts",))
+    return fault or (_scalar_fault(params, case, outcome) if case.kind == "cost" else None)
 
 
-def _scalar_fault(case: Case, meter: Meter) -> Fault | None:
+def _scalar_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     """Gradients or a number per part sent instead of one number, or a rank that received nothing from the others."""
-    rows, n = case.per_rank or (), case.ranks or 1
+    rows, n, meter = case.per_rank or (), case.ranks or 1, outcome.meter
     sent, messages = max(meter["bytes_sent"]), max(meter["messages_sent"])
     told = [LEAST * (row[0] == n > 1 and any(row[1])) for row in rows]  # a replica may send for a rank
     if fault := too_few_bytes(meter, told, [LEAST * (row[0] > 1) for row in rows]):
@@ -108,18 +105,11 @@ def _scalar_fault(case: Case, meter: Meter) -> Fault | None:
     return None
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault, scalar = _fault(case, outcome.value), _scalar_fault(case, outcome.meter)
-    if case.kind == "values":
-        return judged(case, fault, ("cost", "scalar", scalar))
-    return judged(case, fault or (scalar if case.kind == "cost" else None))
-
-
 JUDGING = Judging(
     shares="values:norm 0.25, values:replicas 0.25, cost:scalar 0.2, generality:ranks 0.1, "
     "generality:numbers 0.15, protocol:in-flight 0.05",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=oracle(_fault, {"cost:scalar": _scalar_fault}),
     why="""Squares add up over any cut, so one number per rank is enough, as long as each of the model's numbers is
 counted once: not again on its replicas, and no padding. The factor is then the same on all ranks.""",
     pytorch="""`torch.nn.utils.clip_grad_norm_` works on parameters of `fully_shard`, because they are DTensors;

@@ -1,20 +1,28 @@
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_chapters.ch08.exercises.judges.parts import parts_of, stretch
+from course_chapters.ch08.exercises.judges.parts import UNKIND, parts_of, stretch
 from course_chapters.ch08.exercises.probes import WEIGHED
-from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, hidden, judged, shown, verdict
+from course_chapters.ch08.exercises.work import Told
+from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, first_of, judged, verdict
+from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.gradients import alike, gradients_fault
-from course_grader.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks
+from course_grader.judging.ranks import PerRank, on_ranks
 from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import Meter
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.parallel.sharding import Flat, row_bytes
+
+
+class Seen(Told):
+    """What comes back from a rank."""
+
+    parts: list[Tensor]
+
 
 right = Worked("fsdp-by-hand")
 DTYPE, WIDE = torch.float64, 8  # of a number, and its bytes
@@ -26,56 +34,45 @@ AHEAD = 1.4  # units: one, and room for other collectives of the answer
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
-    coin, units, width, owner = coin_of(rng), params["units"], params["width"], params["owner"]
+    coin, units, width = coin_of(rng), params["units"], params["width"]
     few = [width, width + 2, width + 1, width]
 
-    def data(ranks: int, widths: Sequence[int] = (), **more: Any) -> dict[str, Any]:
+    def data(ranks: int, widths: Sequence[int] = (), **more: object) -> PerRank:
         """The ranks' arguments: description, shards, x and target."""
         widths = widths or [width + rng.randrange(4) for _ in range(units + 1)]
         counts = [(into + 1) * out for into, out in pairwise(widths)]
         spec = {"widths": list(widths), "counts": counts, "wish": (), **more}
         whole = [normal(coin, count, dtype=DTYPE) * 0.5 for count in counts]
         own = [[normal(coin, SAMPLES, each, dtype=DTYPE) for each in (widths[0], widths[-1])] for _ in range(ranks)]
-        shards = zip(*(cut(row, ranks, owner) for row in whole), strict=True)
-        rows = tuple((spec, list(parts), *pair) for parts, pair in zip(shards, own, strict=True))
-        return {"per_rank": rows}
+        shards = zip(*(parts_of(row, ranks, params["owner"]) for row in whole), strict=True)
+        return tuple((spec, list(parts), *pair) for parts, pair in zip(shards, own, strict=True))
 
-    cases = [
-        shown(f"four ranks, {units} units", "values:gradients", **data(4)),
-        hidden("three ranks, other data", "values:gradients", **data(3)),
-        hidden("three ranks, rows kept", "generality:kept", **data(3, wish=(False,))),
-        hidden("two ranks, asked to reshard", "generality:kept", **data(2, few, wish=(True,))),
-        hidden("twelve units on four ranks", "cost:memory", **data(4, DEEP, measured=True)),
-        hidden("one rank alone", "generality:ranks", **data(1, few)),
-        hidden("nine ranks, short rows, kept", "generality:ranks", **data(9, [2, 1, 1, 2, 1], wish=(False,))),
-        hidden("a single unit", "generality:ranks", **data(3, few[:2])),
+    return [
+        shown(f"four ranks, {units} units", "values:gradients", per_rank=data(4)),
+        hidden("three ranks, other data", "values:gradients", per_rank=data(3)),
+        hidden("three ranks, rows kept", "generality:kept", per_rank=data(3, wish=(False,))),
+        hidden("two ranks, asked to reshard", "generality:kept", per_rank=data(2, few, wish=(True,))),
+        hidden("twelve units on four ranks", "cost:memory", per_rank=data(4, DEEP, measured=True)),
+        hidden("one rank alone", "generality:ranks", per_rank=data(1, few)),
+        hidden("nine ranks, short rows, kept", "generality:ranks", per_rank=data(9, [2, 1, 1, 2, 1], wish=(False,))),
+        hidden("a single unit", "generality:ranks", per_rank=data(3, few[:2])),
+        *under(UNKIND, "three ranks", "protocol:in-flight", lambda: data(3, few)),
     ]
-    unkind, share = (LATE, BUFFERS_LATE, STREAM_LATE), "protocol:in-flight"
-    return cases + [hidden(f"three ranks, {each}", share, adversary=each, **data(3, few)) for each in unkind]
 
 
-def cut(row: Tensor, ranks: int, owner: int = 0) -> list[Tensor]:
-    """The part of each rank; rank r holds part r + `owner`, counted around."""
-    parts = parts_of(row, ranks)
-    return [*parts[owner:], *parts[:owner]]
+def _fault(params: Params, case: Case, results: Sequence[Seen]) -> Fault | None:
+    wants, parts = ([row["parts"] for row in rows] for rows in (right.value(case), results))
+    pairs = enumerate(zip(results, wants, strict=True))
+    own = first_of(_row_fault(case, rank, *pair, params["owner"]) for rank, pair in pairs)
+    return own or gradients_fault(case, parts, wants.__getitem__, what="part", where=("parts",))
 
 
-def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
-    wants = [row["parts"] for row in right.value(case)]
-    for rank, (row, want) in enumerate(zip(results, wants, strict=True)):
-        if fault := _row_fault(case, rank, row, want, params["owner"]):
-            return fault
-    parts = [row["parts"] for row in results]
-    return gradients_fault(case, parts, wants.__getitem__, what="part", where=("parts",))
-
-
-def _row_fault(case: Case, rank: int, row: Mapping[str, Any], want: Sequence[Tensor], owner: int) -> Fault | None:
+def _row_fault(case: Case, rank: int, row: Seen, want: Sequence[Tensor], owner: int) -> Fault | None:
     """A rank that skipped a unit, used freed weights, or left numbers in its padding."""
     parts, n, counts = row["parts"], case.ranks or 1, (case.per_rank or ())[0][0]["counts"]
-    called = {tuple(call) for call in row["order"]}
-    calls = [(what, u) for what in ("forward", "backward") for u in range(len(want))]
-    if skipped := [f"{what} for unit {u}" for what, u in calls if (what, u) not in called]:
-        return "skipped", f"Rank {rank} never called {skipped[0]}."
+    calls = {(what, u) for what in ("forward", "backward") for u in range(len(want))}
+    if skipped := calls - {tuple(call) for call in row["order"]}:
+        return "skipped", "Rank {} never called {} for unit {}.".format(rank, *max(skipped))
     if case.adversary is None and any(part.is_floating_point() and torch.isnan(part).any() for part in parts):
         told = "A row of weights was used after another unit had computed; by then it was overwritten"
         return "read-after-free", f"Rank {rank}: NaN in its gradients. {told}. Gather it again."
@@ -106,7 +103,7 @@ def _gathers_fault(case: Case, meter: Meter) -> Fault | None:
     return None
 
 
-def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
+def _memory_fault(case: Case, results: Sequence[Seen]) -> Fault | None:
     (spec, *_), n = (case.per_rank or ())[0], case.ranks or 1
     held, ahead, most = (max(row[name] for row in results) for name in ("held", "ahead", "bytes"))
     if ahead > AHEAD:
@@ -120,8 +117,8 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
     row, parts = max(flat.padded for flat in flats) * WIDE, sum(flat.part for flat in flats) * WIDE
     if most - parts <= ROWS * row:
         return None
-    held = f"a rank held {most - parts:,} bytes more than its parts, {(most - parts) / row:.3g} rows"
-    return "too-much-memory", f"While a unit computed, {held}. Four are enough: reduce each gradient at once."
+    told = f"a rank held {most - parts:,} bytes more than its parts, {(most - parts) / row:.3g} rows"
+    return "too-much-memory", f"While a unit computed, {told}. Four are enough: reduce each gradient at once."
 
 
 def _weighed(params: Params, rng: Random) -> Weighed:
@@ -308,8 +305,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +         mine.copy_(turned(row, -owner).chunk(comm.size)[comm.rank])
 # %% wrong: reshard is ignored => generality not-kept
 # > With `reshard=False` a row is gathered once and kept until its unit's backward pass.
-# -         if not reshard:
-# -             kept[u] = weights
+# ~ if not reshard: ==> if False:
 # ~ (u) if reshard else kept.pop(u) ==> (u)
 # %% wrong: sums, not means => values sum
 # > these are sums over ranks; return means.

@@ -1,9 +1,8 @@
 from itertools import islice
-from typing import Any
 
 from course_chapters.ch08.exercises.hsdp_group import PER_NODE
-from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
-from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
+from course_grader.judging import Case, Judging, Params, Random, Worked, hidden, shown
+from course_grader.judging.per_row import EXACT, FINE, Column, shares, table
 from course_grader.judging.random_inputs import draw_rows, generality, plain
 from course_lib.estimate.units import BILLION, GB, US
 
@@ -20,14 +19,14 @@ RULES = (  # shipped answers whose best group must differ from the right one on 
 right = Worked("hsdp-group")
 
 
-def _clear(*row: Any) -> bool:
+def _clear(*row: float) -> bool:
     """Whether nodes divide the ranks or hold all of them, and rounding cannot decide which group is the best."""
     best, (_, n, _, per, *_) = right[2](*row), row
     near = ((*row[:at], row[at] * (1 + 1e-5), *row[at + 1 :]) for at in (4, 5, 6))
     return not (n % per and per % n) and all(right[2](*each) == best for each in near)
 
 
-def wired(rng: Random, count: int) -> list[tuple[Any, ...]]:
+def wired(rng: Random, count: int) -> list[tuple[object, ...]]:
     ranks, per_node, latency = (8, 12, 48, 576, 1024, 6144), (4, 8, 16, 72), (1 * US, 5 * US, 10 * US, 20 * US)
     memory, fast, slow = (
         [each * GB for each in s] for s in ((24, 40, 80, 141, 192), (150, 300, 450, 900), (12.5, 25, 50, 100))
@@ -36,62 +35,44 @@ def wired(rng: Random, count: int) -> list[tuple[Any, ...]]:
     return draw_rows(rng, count, *fields, keep=lambda row: _clear(*row))
 
 
-def differs(rule: str, *row: Any) -> bool:
+def differs(rule: str, *row: object) -> bool:
     """Whether a shipped answer finds another best group."""
     return bool(right.wrong(rule, *row, at=2) != right[2](*row))
 
 
-def _fits_words(params: float, ranks: int, memory: float, *wires: Any) -> str:
-    text = f"{params / BILLION:g}B on {ranks:,} GPUs of {memory / GB:g} GB"
-    return (
-        f"{text}, {wires[0]} to a node, {wires[1] / GB:g} and {wires[2] / GB:g} GB/s, {wires[3] / US:g} µs a message"
-        if wires
-        else text
-    )
-
-
-VOLUMES = [
-    Column(
-        part,
-        "bytes",
-        want=lambda *row, place=place: right[0](*row)[place],
-        words=lambda p, n, k: f"{p / BILLION:g}B on {n:,} ranks in groups of {k:,}",
-        rel=FINE,
-    )
-    for place, part in enumerate(("held", "inside", "across"))
-]
-SMALLEST = Column(
-    "smallest", "ranks", words=_fits_words, rel=EXACT, none="the state does not fit in any group; return None"
-)
-BEST = Column("best", "ranks", words=_fits_words, rel=EXACT, none="no group fits; return None")
-VERDICTS = table(VOLUMES, SMALLEST, BEST, right=right)
+VOLUMES = [Column(part, "bytes", words=right.words(0), rel=FINE) for part in ("held", "inside", "across")]
+SMALLEST = Column("smallest", "ranks", words=right.words(1), rel=EXACT, none="no group is enough; return None")
+BEST = Column("best", "ranks", words=right.words(2), rel=EXACT, none="no group fits; return None")
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
     p, n, m = (params[name] for name in ("params", "ranks", "memory"))
     wires = (params["per_node"], params["fast"], params["slow"], params["latency"])
 
-    def size() -> tuple[float, int]:
-        return rng.choice(SIZES), rng.choice((8, 12, 48, 64, 100, 256, 1024, 6144, 16_384))
+    counts = 8, 12, 48, 64, 100, 256, 1024, 6144, 16_384
 
-    def sends() -> tuple[Any, ...]:
-        params_, ranks = size()
-        return params_, ranks, rng.choice([k for k in range(1, ranks + 1) if ranks % k == 0])
+    def sends() -> tuple[object, ...]:
+        size, ranks = rng.choice(SIZES), rng.choice(counts)
+        return size, ranks, rng.choice([k for k in range(1, ranks + 1) if ranks % k == 0])
 
     # three right answers, no two alike, and at least one that is not a power of two
     usual = [(size * BILLION, ranks, m) for size, ranks in zip(USUAL, rng.sample((3072, 4096, 6144), 3), strict=True)]
     known = right[1](p, n, m) or n
     small = 8 * BILLION  # a model that fits in one node: memory does not decide its best group
     volumes = [*(sends() for _ in range(20)), (7e9, 64, 1), (7e9, 64, 64), (7e9, 1, 1)]
-    clusters = [(*size(), rng.choice((24, 80, 141)) * GB) for _ in range(20)]
+    clusters = draw_rows(rng, 20, SIZES, counts, (24 * GB, 80 * GB, 141 * GB))
     clusters += [(405e9, 8, 80e9), (10e9, 4, 80e9), (5e9, 6, 20e9), (671e9, 16_384, 1.5e9)]
     pool = wired(rng, 90)
     others = {rule: [*islice((row for row in pool if differs(rule, *row)), 2)] for rule in RULES}
-    wired_usual = [(*row, *wires) for row in [*usual, (small, 3072, m)]]
+    wired_usual: list[tuple[object, ...]] = [(*row, *wires) for row in [*usual, (small, 3072, m)]]
     wired_usual += [*others[LONGER][:1], *others[INSIDE][:1]]
     links = PER_NODE, 450 * GB, 50 * GB, 20 * US
     wired_usual += [(671 * BILLION, 6144, 8 * GB, *links)]  # memory decides
-    drawn = [(671 * BILLION, 6144, 80 * GB, *links), *pool[:30], *(row for found in others.values() for row in found)]
+    drawn: list[tuple[object, ...]] = [
+        (671 * BILLION, 6144, 80 * GB, *links),
+        *pool[:30],
+        *(row for found in others.values() for row in found),
+    ]
     # small nodes, and wires between nodes that are hardly slower: the speeds that are shown lead to other groups
     alike = [(1e9, 12, 24e9, 4, 25e9, 12.5e9, 1e-6), (70e9, 6144, 192e9, 16, 450e9, 400e9, 1e-5)]
     drawn += [row for row in alike if _clear(*row)]
@@ -106,20 +87,15 @@ def _cases(params: Params, rng: Random) -> list[Case]:
         hidden("other groups, one rank and all", "values:volumes", 0, volumes),
         plain("smallest", 1, "three more models", usual),
         plain("best", 2, "more models, and other nodes", wired_usual),
-        generality("clusters", 1, "other clusters", clusters),
-        generality("wires", 2, "other wires", drawn),
+        generality("smallest", 1, "other clusters", clusters),
+        generality("best", 2, "other wires", drawn),
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return list((one_verdict(VERDICTS) if case.args[0] else VERDICTS)(params, case, outcome))
-
-
 JUDGING = Judging(
-    shares="values:held 0.1, values:inside 0.15, values:across 0.15, values:smallest 0.15, values:best 0.1, "
-    "generality:clusters 0.15, generality:wires 0.2",
+    shares=shares(held=(0.1, 0), inside=(0.15, 0), across=(0.15, 0), smallest=(0.15, 0.15), best=(0.1, 0.2)),
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=table(VOLUMES, SMALLEST, BEST, right=right),
     why="""Inside a group, every rank still receives nearly the whole model, whatever G is. Across groups it sends one
 G-th of the gradients. A ring through full nodes uses all of their adapters, eight times 50 GB/s, so its gathers are
 hardly slower than inside a node. Larger groups send less across but have more ring steps, each with its latency: the
@@ -162,8 +138,9 @@ def best_group(params, ranks, memory, per_node, fast, slow, latency):
 # +     low = [k for k in range(1, int(ranks**0.5) + 1) if not ranks % k]
 # +     divisors = sorted({*low, *(ranks // k for k in low)})
 # +     sizes = (k for k in divisors if k % per_node == 0 or per_node % k == 0)
-# %% wrong: state shared out over all => values over-the-world
-# > every group holds a copy of the state.
+# %% wrong: over the world => values
+# > this is over all ranks, but every group of G ranks has a copy of the model, and rings of its own.
+# ~ (group - 1) / group ==> (ranks - 1) / ranks
 # ~ return 16 * params / group ==> return 16 * params / ranks
 # %% wrong: groups and their number mixed up => values turned-round
 # > `group` ranks share a copy.
@@ -182,11 +159,9 @@ def best_group(params, ranks, memory, per_node, fast, slow, latency):
 # > gradients.
 # ~ (gathers + 1) * (group ==> (gathers + 2) * (group
 # %% wrong: no ring => values
-# > a rank does not send all parts: (G − 1)/G.
+# > a rank does not send all parts: (G − 1)/G inside, (M − 1)/M across.
 # ~ (gathers + 1) * (group - 1) / group ==> (gathers + 1)
-# %% wrong: a ring over the world => values over-the-world
-# > a ring inside has G ranks.
-# ~ (group - 1) / group ==> (ranks - 1) / ranks
+# ~ 2 * (copies - 1) / copies ==> 2
 # %% wrong: each operation an all-reduce => values each-an-all-reduce
 # > a gather is half an all-reduce.
 # ~ (gathers + 1) * (group ==> 2 * (gathers + 1) * (group
@@ -209,9 +184,6 @@ def best_group(params, ranks, memory, per_node, fast, slow, latency):
 # %% wrong: 32 bits across => values twice
 # > this is twice as much; a gradient has two bytes.
 # ~ copies * 2 * params ==> copies * 4 * params
-# %% wrong: no ring across => values no-ring
-# > a rank does not send all parts: (M − 1)/M.
-# ~ 2 * (copies - 1) / copies ==> 2
 # %% wrong: no divisor => values
 # > this many would do, but do not divide N.
 # ~ next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 ==> next((k for k in range(1, ranks + 1) if 16

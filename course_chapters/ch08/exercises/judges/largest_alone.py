@@ -1,34 +1,21 @@
-from typing import Any
-
 from course_grader.judging import Case, Judging, Params, Random, Worked, generality, safely_off_whole, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
 from course_lib.estimate.units import BILLION, GB
 
 right = Worked("largest-alone")
-
-
-def _limits(m: float, layers: int, a: float, b: float) -> str:
-    return f"GPUs of {m / GB:g} GB, {layers} layers, {a / GB:g} GB of activations, {b:g} bytes"
-
-
-LARGEST = Column("largest", "parameters", rel=FINE, words=lambda n, *rest: f"{n:,} {_limits(*rest)}")
-RANKS_FOR = Column(
-    "ranks",
-    "GPUs",
-    rel=EXACT,
-    words=lambda p, *rest: f"{p / BILLION:g}B on {_limits(*rest)}",
-    none="two layers and the activations already exceed the memory; return None",
-)
+NONE = "two layers and the activations already exceed the memory; return None"
+LARGEST = Column("largest", "parameters", words=right.words(0), rel=FINE)
+RANKS_FOR = Column("ranks", "GPUs", words=right.words(1), rel=EXACT, none=NONE)
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
     own = params["memory"], params["layers"], params["activations"], params["per_param"]
 
-    def row() -> tuple[Any, ...]:
+    def row() -> tuple[float, int, float, int]:
         memory, layers = rng.choice((24, 40, 80, 141, 192)) * GB, rng.choice((2, 16, 32, 61, 80, 126))
         return memory, layers, rng.choice((0.05, 0.2, 0.5)) * memory, rng.choice((8, 12, 16, 18))
 
-    def model() -> tuple[Any, ...]:
+    def model() -> tuple[object, ...]:
         while True:
             size, (memory, layers, activations, per_param) = rng.choice((1, 7, 30, 70, 180, 405, 1000)) * BILLION, row()
             room = memory - activations - 4 * size / layers
@@ -119,8 +106,7 @@ def ranks_for(params, memory, layers, activations, per_param):
 # ~ per_param / ranks ==> 16 / ranks
 # ~ per_param * params ==> 16 * params
 # %% wrong: the largest as a whole number of billions => values rounded
-# ~ max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
-# ~~ ==> (memory - activations) / (per_param / ranks + 4 / layers) // 1e9 * 1e9 + 3e8
+# ~ + 2 * 2 / layers) ==> + 2 * 2 / layers) // 1e9 * 1e9 + 3e8
 # %% wrong: rounded down => values
 # > it needs one GPU more.
 # ~ math.ceil(per_param * params / room - 1e-9) ==> int(per_param * params / room)

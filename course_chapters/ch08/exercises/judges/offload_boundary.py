@@ -3,18 +3,8 @@ from course_grader.judging.cases import shown
 from course_lib.estimate.units import BILLION, GB, TFLOP
 
 right = Worked("offload-boundary")
-STEP = Column(
-    "step",
-    "seconds",
-    rel=FINE,
-    words=lambda p, t, n, f, m, b: f"{p / BILLION:g}B, {t:,} tokens, {n} ranks, {m:g} bytes at {b / GB:g} GB/s",
-)
-HIDDEN = Column(
-    "hidden",
-    "tokens",
-    rel=FINE,
-    words=lambda n, f, m, b: f"{n} ranks, {f / TFLOP:g} TFLOP/s, {m:g} bytes at {b / GB:g} GB/s",
-)
+STEP = Column("step", "seconds", words=right.words(0), rel=FINE)
+HIDDEN = Column("hidden", "tokens", words=right.words(1), rel=FINE)
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
@@ -32,7 +22,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     return [
         shown("one GPU and several, host and disk", "values:step", 0, [(7e9, 2048, *share) for share in shares]),
         shown("where the step no longer waits for the transfer", "values:hidden", 1, shares),
-        generality("machines", 0, "other steps", [row() for _ in range(25)] + others),
+        generality("machines", 0, "other steps", [*(row() for _ in range(25)), *others]),
         generality("machines", 1, "other wires", [row()[2:] for _ in range(25)]),
     ]
 
@@ -81,8 +71,6 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # %% wrong: every GPU moves the whole model => values whole-model-moved
 # > a GPU moves only its share.
 # ~ params / ranks * moved ==> params * moved
-# %% wrong: the boundary without the ranks => values one-gpu
-# > each rank moves only its share.
 # ~ ranks * bandwidth ==> bandwidth
 # %% wrong: all tokens => values
 # > return the tokens of one GPU.

@@ -1,13 +1,12 @@
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch08.exercises.probes import WEIGHED
 from course_chapters.ch08.exercises.work import STATE, Weights
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Weighed, Worked, Wrong, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Weighed, Worked, Wrong, oracle
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.gradients import alike, gradients_fault
 from course_grader.judging.ranks import LATE, STREAM_LATE, on_ranks
@@ -15,9 +14,7 @@ from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import Meter
 
 right = Worked("own-and-tell")
-NOTHING_SENT: Fault = "nothing-sent", "No byte was sent: every rank steps everything and keeps all of the state."
-LARGE_FIRST = "four ranks, large ones first"  # the case that counts the state
-SLACK = 1024  # bytes for padding; tensors whose state is counted have far more
+SLACK = 1024  # bytes of state for padding
 
 
 def _shapes(layers: int, width: int) -> list[tuple[int, ...]]:
@@ -31,7 +28,7 @@ def _shapes(layers: int, width: int) -> list[tuple[int, ...]]:
 def _cases(params: Params, rng: Random) -> list[Case]:
     coin, layers, width = coin_of(rng), params["layers"], params["width"]
 
-    def data(shapes: Sequence[Sequence[int]], optimizer: str = "adamw", **more: Any) -> tuple[Any, ...]:
+    def data(shapes: Sequence[Sequence[int]], optimizer: str = "adamw", **more: Sequence[int]) -> tuple[object, ...]:
         """The description of the weights, and the gradients of two steps."""
         sizes = [list(shape) for shape in shapes]
         spec = {"seed": rng.randrange(2**31), "shapes": sizes, "optimizer": optimizer, **more}
@@ -47,13 +44,13 @@ def _cases(params: Params, rng: Random) -> list[Case]:
         stack[-1] = (stack[-1][0] + 1,)
     other = _shapes(layers - 1, width + 1)
     large = [*[(60, 40)] * 8, *[(4,)] * 8]
-    odd: list[Any] = [(4, 3), (), (2, 2, 2)]
+    odd: list[tuple[int, ...]] = [(4, 3), (), (2, 2, 2)]
     m = "momentum"
     return [
         shown("four ranks, AdamW", "values:weights", *data(stack), ranks=4),
         hidden("three ranks, other weights", "values:weights", *data(other, m), ranks=3),
         hidden("two ranks, large and small in turn", "cost:share", *data([(40, 12), (3,)] * 5), ranks=2),
-        hidden(LARGE_FIRST, "cost:share", *data(large), ranks=4),
+        hidden("four ranks, large ones first", "cost:share", *data(large), ranks=4),
         hidden("one rank alone", "generality:ranks", *data(stack[:4]), ranks=1),
         hidden("nine ranks, three tensors", "generality:ranks", *data([(5, 7), (3,), (9, 2)], m), ranks=9),
         hidden("the first and the last are one", "generality:lists", *data(stack[:7], tied=[0]), ranks=3),
@@ -64,54 +61,50 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _weights_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    if silent := [rank for rank, row in enumerate(results) if row["weights"] is None]:
-        lead = f"Rank {silent[0]}: "
+def _weights_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    wants, given = ([row["weights"] for row in rows] for rows in (right.value(case), outcome.value))
+    if None in given:
+        lead = f"Rank {given.index(None)}: "
         return Wrong("no-step", f"{lead}return an object with a method `step`.", lead, ("weights",))
-    wants = [row["weights"] for row in right.value(case)]
-    given = [row["weights"] for row in results]
-    return gradients_fault(case, given, wants.__getitem__, what="tensor", where=("weights",))
+    fault = gradients_fault(case, given, wants.__getitem__, what="tensor", where=("weights",))
+    return fault or (None if case.kind in ("values", "cost") else _silent(case, outcome.meter))
 
 
-def _sizes(spec: Mapping[str, Any]) -> list[int]:
-    return [tensor.nbytes for tensor in Weights(spec).tensors if tensor.requires_grad]
-
-
-def _bytes_fault(case: Case, meter: Meter) -> Fault | None:
+def _volumes(case: Case) -> tuple[list[int], int, int]:
+    """The bytes of each tensor that is trained, the ranks and the steps."""
     spec, steps = case.args
-    sizes, n, count = _sizes(spec), case.ranks or 1, len(steps)
-    sent, needed = sum(meter["bytes_sent"]), (n - 1) * sum(sizes) * count
-    if n > 1 and not sent:
-        return NOTHING_SENT
+    return [tensor.nbytes for tensor in Weights(**spec).tensors if tensor.requires_grad], case.ranks or 1, len(steps)
+
+
+def _silent(case: Case, meter: Meter) -> Fault | None:
+    told = "No byte was sent: every rank steps everything and keeps all of the state."
+    return None if case.ranks == 1 or any(meter["bytes_sent"]) else ("nothing-sent", told)
+
+
+def _bytes_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    sizes, n, count = _volumes(case)
+    sent, needed = sum(outcome.meter["bytes_sent"]), (n - 1) * sum(sizes) * count
     if sent <= 1.02 * needed + 4 * n * (n - 1) * len(sizes) * count:  # padding
-        return None
+        return _silent(case, outcome.meter)
     told = f"{sent:,} bytes were sent; sending each new weight to {n - 1} other ranks once takes {needed:,}."
     return "too-many-bytes", told
 
 
-def _share_fault(case: Case, meter: Meter) -> Fault | None:
+def _share_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     """A rank that received so little that it must have updated more than its share itself."""
-    spec, steps = case.args
-    sizes, n, count = _sizes(spec), case.ranks or 1, len(steps)
-    total, most = sum(sizes), sum(sizes) / n + max(sizes)
-    if n > 1 and not sum(meter["bytes_sent"]):
-        return NOTHING_SENT
-    for rank, got in enumerate(meter["bytes_received"] if n > 1 else []):
-        if got < 0.99 * count * (total - most):
-            own = (
-                f"Rank {rank} received {got // count:,} bytes a step, so it stepped "
-                f"{1 - got / count / total:.0%} itself"
-            )
-            limit = f"a fair share and the largest tensor are {most / total:.0%}"
-            return "unfair-share", f"{own}; {limit}. Balance bytes, not numbers of tensors."
-    return None
+    sizes, n, count = _volumes(case)
+    total, most, got = sum(sizes), sum(sizes) / n + max(sizes), min(outcome.meter["bytes_received"]) / count
+    if n == 1 or got >= 0.99 * (total - most):
+        return _silent(case, outcome.meter)
+    own = f"A rank received {got:,.0f} bytes a step, so it stepped {1 - got / total:.0%} itself"
+    limit = f"a fair share and the largest tensor are {most / total:.0%}"
+    return _silent(case, outcome.meter) or ("unfair-share", f"{own}; {limit}. Balance bytes, not numbers of tensors.")
 
 
-def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
-    spec, _ = case.args
-    sizes, n, copies = _sizes(spec), case.ranks or 1, STATE[spec["optimizer"]]
+def _state_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    sizes, n, _ = _volumes(case)
+    copies, kept = STATE[case.args[0]["optimizer"]], max(row["kept"] for row in outcome.value)
     most, whole = copies * (sum(sizes) / n + max(sizes)), copies * sum(sizes)
-    kept = max(row["kept"] for row in results)
     if kept <= most + SLACK:
         return None
     told = f"A rank's optimizers keep {kept:,} bytes of state, of {whole:,} in all"
@@ -134,24 +127,12 @@ def _weighed(params: Params, rng: Random) -> Weighed:
 
     def done(outcome: Outcome) -> bool:
         stepped = on_ranks(outcome, right.value(large), alike)
-        return stepped and not _bytes_fault(large, outcome.meter) and not _share_fault(large, outcome.meter)
+        return stepped and not any(sent(params, large, outcome) for sent in (_bytes_fault, _share_fault))
 
     width = 184
     large, size = case("four ranks, 1.1 MB of weights with 26 MB of state", width), count * width * width * 4
     most = ranks * (STATE["paces"] * (1 / ranks + 1 / count) + 2 * 5) * size
     return Weighed(case=large, warm=case("four ranks, small weights", 8), most=most, done=done, shares=("cost:state",))
-
-
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault, meter = _weights_fault(case, outcome.value), outcome.meter
-    if case.kind in ("generality", "protocol") and (case.ranks or 1) > 1 and not sum(meter["bytes_sent"]):
-        fault = fault or NOTHING_SENT
-    if fault or case.adversary is not None:
-        return judged(case, fault)
-    costs: list[Any] = [("cost", "bytes", _bytes_fault(case, meter)), ("cost", "share", _share_fault(case, meter))]
-    if case.name == LARGE_FIRST:
-        costs.append(("cost", "state", _state_fault(case, outcome.value)))
-    return judged(case, None, *costs)
 
 
 JUDGING = Judging(
@@ -161,7 +142,9 @@ JUDGING = Judging(
     measured_by_worker=("cost:state",),
     weighed=_weighed,
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=oracle(
+        _weights_fault, {"cost:bytes": _bytes_fault, "cost:share": _share_fault, "cost:state": _state_fault}
+    ),
     why="""After the average every rank has all gradients, so any rank can step any tensor. The one that does needs the
 moments; the others need only the result: state falls by N for one broadcast. Balancing bytes, the largest tensor first,
 keeps every rank within a tensor of the mean. ZeRO itself saves the broadcast as well: it reduces gradients to their
@@ -248,8 +231,7 @@ def shard_optimizer(comm, parameters, make):
 # +             self.owner = {each: place // many for place, each in enumerate(self.owner)}
 # %% wrong: nobody is told => values not-told
 # > only the rank's own tensors have changed: their owners' new values have not arrived.
-# -             for each, rank in self.owner.items():
-# -                 comm.broadcast(each.data, src=rank)
+# ~ comm.broadcast(each.data, src=rank) ==> pass
 # %% wrong: each rank broadcasts its own only => raised
 # ~ src=rank ==> src=comm.rank
 # %% wrong: zeros elsewhere and an all-reduce => cost all-reduced
@@ -260,12 +242,7 @@ def shard_optimizer(comm, parameters, make):
 # +                 comm.all_reduce(each.data)
 # %% wrong: copies are stepped, the given tensors stay => values nothing-stepped
 # > no tensor has changed: nothing was stepped, or not the given tensors.
-#               kept = {id(each): each for each in parameters if each.requires_grad}.values()
-# +             self.given = list(kept)
-# +             self.copies = kept = [torch.nn.Parameter(each.detach().clone()) for each in kept]
-#           def step(self):
-# +             for copy, given in zip(self.copies, self.given):
-# +                 copy.grad = given.grad
+# ~ make(mine) if ==> make([torch.nn.Parameter(each.detach().clone()) for each in mine]) if
 # %% wrong: an optimizer over an empty list => generality raised
 # ~ make(mine) if mine else None ==> make(mine)
 # %% wrong: the tied tensor is stepped twice => generality stepped-twice

@@ -1,24 +1,14 @@
-from typing import Any
-
 from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, generality, plain, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
 from course_lib.estimate.units import GB, TFLOP
 
 right = Worked("prefetch-depth")
-CROSSOVER = Column(
-    "crossover",
-    "tokens",
-    rel=FINE,
-    words=lambda f, b, n, g, r: f"{f / TFLOP:g} TFLOP/s, {b / GB:g} GB/s, {n} ranks, {g:g} and {r:g} bytes",
-)
+CROSSOVER = Column("crossover", "tokens", words=right.words(0), rel=FINE)
 EXPOSED = Column("exposed", "seconds", rel=EXACT, words=lambda g, c, d: f"{len(g)} units, depth {d}")
+NONE = "no depth leaves so little, because nothing hides the first gather; return None"
+SOME = "there is such a depth. Exactly `most` seconds are allowed"
 LEAST = Column(
-    "least",
-    "units",
-    rel=EXACT,
-    none="no depth leaves so little, because nothing hides the first gather; return None",
-    some="there is such a depth. Exactly `most` seconds are allowed",
-    words=lambda g, c, m: f"{len(g)} units, at most {m:g} s",
+    "least", "units", rel=EXACT, none=NONE, some=SOME, words=lambda g, c, m: f"{len(g)} units, at most {m:g} s"
 )
 
 
@@ -28,7 +18,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     def seconds(units: int) -> tuple[list[float], list[float]]:
         return [rng.randrange(1, 13) * 0.25 for _ in range(units)], [rng.randrange(1, 13) * 0.25 for _ in range(units)]
 
-    def limit() -> tuple[Any, ...]:
+    def limit() -> tuple[object, ...]:
         units = seconds(rng.randrange(3, 10))
         depth = rng.randrange(0, 4)
         return *units, right[1](*units, depth) + rng.choice((0.0, 0.1, -0.1))

@@ -1,16 +1,12 @@
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from course_chapters.ch08.exercises.judges.parts import parts_of, stretch
+from course_chapters.ch08.exercises.judges.parts import UNKIND, parts_of, stretch
 from course_chapters.ch08.exercises.probes import WEIGHED
-from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, hidden, judged, shown, verdict
-from course_grader.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks, over_ranks, secret
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Weighed, Worked, oracle
+from course_grader.judging.cases import Maker, hidden, shown
+from course_grader.judging.ranks import on_ranks, over_ranks, secret
 from course_grader.judging.tensors import coin_of, same_data
-from course_grader.judging.traffic import Meter
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("reshard-checkpoint")
 WIDE = 4  # bytes of an element in the cases whose memory counts
@@ -24,8 +20,7 @@ def parts_in(row: Tensor, ranks: int, world: int) -> list[Tensor]:
 
 def missing(elements: int, old: int, new: int, rank: int) -> int:
     """How many elements of its new part are not in a rank's old part."""
-    had, needs = stretch(elements, old, rank), stretch(elements, new, rank)
-    return len(needs) - max(0, min(had.stop, needs.stop) - max(had.start, needs.start))
+    return len({*stretch(elements, new, rank)} - {*stretch(elements, old, rank)})
 
 
 def _padding_shows(old: int, new: int, least: int) -> int:
@@ -37,11 +32,12 @@ def _padding_shows(old: int, new: int, least: int) -> int:
 def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def case(make: Any, name: str, share: str, *sizes: int, dtype: Any = torch.float32, **more: Any) -> Case:
+    def case(
+        make: Maker, name: str, share: str, *sizes: int, dtype: torch.dtype = torch.float32, **more: object
+    ) -> Case:
         elements, old, new = sizes
-        row = secret(coin, elements, dtype=dtype)
-        parts = tuple((part,) for part in parts_in(row, old, max(old, new)))
-        return make(name, share, *sizes, per_rank=parts, secret=row, **more)
+        parts = parts_in(secret(coin, elements, dtype=dtype), old, max(old, new))
+        return make(name, share, *sizes, per_rank=tuple((part,) for part in parts), **more)
 
     old, new = params["old"], params["new"]
     whole = old * new * 5
@@ -56,39 +52,21 @@ def _cases(params: Params, rng: Random) -> list[Case]:
         case(hidden, "from five ranks to one", "generality:sizes", 43, 5, 1),
         case(hidden, "fewer numbers than ranks", "generality:sizes", 3, 2, 11),
         case(hidden, "64-bit integers", "generality:sizes", 50, 2, 3, dtype=torch.int64),
-        *(
-            case(hidden, f"{each}", "protocol:in-flight", 41, 4, 3, adversary=each)
-            for each in (LATE, BUFFERS_LATE, STREAM_LATE)
-        ),
+        *(case(hidden, f"{each}", "protocol:in-flight", 41, 4, 3, adversary=each) for each in UNKIND),
     ]
 
 
-def _part_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    (elements, _, new), row = case.args, case.secret
-    wants = parts_in(row, new, case.ranks or 1)
-
-    def wrong(rank: int, got: Tensor) -> Fault:
-        return "other-numbers", f"Rank {rank}: {_first_wrong(got, wants[rank], row, stretch(elements, new, rank))}"
-
-    return over_ranks(case, [result["part"] for result in results], wants, wrong, ("part",))
+def _part_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    results, wants = ([result["part"] for result in each] for each in (outcome.value, right.value(case)))
+    fault = over_ranks(case, results, wants, where=("part",))
+    return fault or (_memory_fault(case, outcome) if case.kind == "cost" else None)
 
 
-def _first_wrong(got: Tensor, want: Tensor, row: Tensor, mine: range) -> str:
-    where = int((got != want).nonzero()[0])
-    if where >= len(mine):
-        return f"number {where} of the part is padding, which is zero."
-    known = (row == got[where]).nonzero()
-    names = {0: "a number that is not in the row", 1: f"number {int(known[0])} of the row" if len(known) else ""}
-    told = names.get(len(known), "another number")
-    return f"number {mine.start + where} of the row belongs at {where} of this part; {told} is there."
-
-
-def _bytes_fault(case: Case, meter: Meter) -> Fault | None:
+def _bytes_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     (elements, old, new), n = case.args, case.ranks or 1
-    width = case.secret.element_size()
-    for rank in range(n):
+    width = (case.per_rank or ())[0][0].element_size()
+    for rank, got in enumerate(outcome.meter["bytes_received"]):
         least, most = missing(elements, old, new, rank) * width, -(-elements // new) * width if rank < new else 0
-        got = meter["bytes_received"][rank]
         told = f"Rank {rank} received {got:,} bytes"
         if got < least:
             return "too-few-bytes", f"{told}, and needs {least:,} that it did not have."
@@ -97,10 +75,10 @@ def _bytes_fault(case: Case, meter: Meter) -> Fault | None:
     return None
 
 
-def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
+def _memory_fault(case: Case, outcome: Outcome) -> Fault | None:
     elements, old, new = case.args
     part, mine = -(-elements // old) * WIDE, -(-elements // new) * WIDE
-    peak = max(row["peak"] for row in results)
+    peak = max(row["peak"] for row in outcome.value)
     if peak <= 2 * (part + mine) + SLACK:
         return None
     sizes = f"the whole row has {elements * WIDE:,}, an old part {part:,} and a new one {mine:,}"
@@ -128,14 +106,6 @@ def _weighed(params: Params, rng: Random) -> Weighed:
     return Weighed(case=large, warm=case("a small row, from eight ranks to five", 500), most=most, done=done)
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault, sent = _part_fault(case, outcome.value), _bytes_fault(case, outcome.meter)
-    if case.kind == "cost":
-        memory = fault or _memory_fault(case, outcome.value)
-        return [verdict("cost", "memory", case, memory), verdict("cost", "bytes", case, fault or sent)]
-    return judged(case, fault, *[] if case.adversary is not None else [("cost", "bytes", sent)])
-
-
 def least_bytes(elements: int, old: int, new: int) -> int:
     return sum(missing(elements, old, new, rank) for rank in range(max(old, new)))
 
@@ -146,7 +116,7 @@ JUDGING = Judging(
     measured_by_worker=("cost:memory",),
     weighed=_weighed,
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=oracle(_part_fault, {"cost:bytes": _bytes_fault}),
     why="""An old part and a new one are two stretches of the same row, and a rank sends another what their stretches
 share. Both ranks can compute that alone. No rank needs the whole row; padding is not part of the row, and each cut adds
 its own.""",
@@ -278,6 +248,5 @@ def reshard(comm, part, elements, old, new):
 # ~ (-elements // new) if me < new else 0 ==> (-elements // new)
 # %% wrong: counts are remembered by ranks => values -
 # ~ def reshard(comm, part, elements, old, new): ==> def reshard(comm, part, elements, old, new, kept={}):
-# ~ [overlap(a, me) for a in ranks]
-# ~~ ==> [overlap(a, me) for a in ranks]; send, take = kept.setdefault((me, old, new), (send, take))
+# ~ for a in ranks] ==> for a in ranks]; send, take = kept.setdefault((me, old, new), (send, take))
 '''

@@ -1,6 +1,5 @@
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from course_chapters.ch08.exercises.zero_state import BUCKETS
 from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Random, Worked, one_verdict, shown, table
@@ -9,25 +8,12 @@ from course_lib.estimate.memory import CONVENTIONS
 from course_lib.estimate.units import BILLION, GB
 
 right = Worked("zero-state")
+NONE = "the part that stays whole does not fit on any number of ranks; return None"
+HELD = Column("held", "bytes", words=right.words(0), rel=FINE)
+FEWEST = Column("fewest", "ranks", words=right.words(1), rel=EXACT, none=NONE)
 
 
-def _buckets_text(buckets: Mapping[str, float]) -> str:
-    return f"{'+'.join(f'{per:g}' for per in buckets.values())} bytes"
-
-
-HELD = Column(
-    "held", "bytes", words=lambda p, s, n, b: f"{p / BILLION:g}B, stage {s}, {n:,} ranks, {_buckets_text(b)}", rel=FINE
-)
-FEWEST = Column(
-    "fewest",
-    "ranks",
-    words=lambda p, s, b, m: f"{p / BILLION:g}B, stage {s}, {_buckets_text(b)}, GPUs of {m / GB:g} GB",
-    rel=EXACT,
-    none="the part that stays whole does not fit on any number of ranks; return None",
-)
-
-
-def _clear(row: tuple[Any, ...]) -> bool:
+def _clear(row: tuple[float, int, Mapping[str, float], float]) -> bool:
     """Whether no memory is exactly full, because rounding would decide there."""
     p, stage, buckets, memory = row
     whole = right[0](p, stage, math.inf, buckets)
@@ -147,19 +133,15 @@ def fewest_ranks(params, stage, buckets, memory):
 # ~~ ==> 1 << (max(1, math.ceil(shared / (memory - whole))) - 1).bit_length()
 # %% wrong: the card's GB taken for GiB => values in-GiB
 # > a GB is 10⁹ bytes, not a GiB.
-# ~ shared = params * sum(buckets.values()) - whole
-# ~~ ==> shared, memory = params * sum(buckets.values()) - whole, memory * 2**30 / 1e9
+# ~ shared = params ==> memory, shared = memory * 2**30 / 1e9, params
 # %% wrong: a negative number where nothing helps => values none-is-right
-# -     if whole >= memory:
-# -         return None
+# ~ if whole >= memory: ==> if False:
 # ~ max(1, math.ceil(shared / (memory - whole))) ==> math.ceil(shared / (memory - whole))
 # %% wrong: the example's bytes, whatever comes => values -
 # ~ SINCE = {"master" ==> from course_lib import params as numbers; SINCE = {"master"
-# ~ else 1) for name, size in buckets.items()
-# ~~ ==> else 1) for name, size in ((each, getattr(numbers("zero-state"), each)) for each in SINCE)
+# ~ buckets.items()) ==> ((each, getattr(numbers("zero-state"), each)) for each in SINCE))
 # %% half: the first function only => 1.6
 # ~ shared = params * sum(buckets.values()) - whole ==> raise NotImplementedError
 # %% wrong: buckets by their places => generality -
-# ~ for name, size in buckets.items())
-# ~~ ==> for name, size in zip(("weights", "grads", "master", "moments"), buckets.values()))
+# ~ buckets.items()) ==> zip(("weights", "grads", "master", "moments"), buckets.values()))
 '''

@@ -57,12 +57,6 @@ def audit_tp() -> dict[str, tuple[float, str, str]]:
 # ~ (block / GB, ==> (4 * 2**20 * shape.hidden * 2 / GB,
 # ~ (here / facts.device("H100 SXM").link_one_way, ==> (71.7,
 # ~ sums * shape.layers * micro_batches ==> sums * shape.layers
-# %% wrong: all right as printed => values blind  from: the printed numbers
-# - def audit_tp() -> dict[str, tuple[float, str, str]]:
-# + def recomputed():
-#       }
-# + def audit_tp():
-# +     return {name: (number, "right", "as printed") for name, (number, *_) in recomputed().items()}
 # %% wrong: one tensor => values
 # > this is the tensor. How often is it all-reduced, and what does a ring send?
 # ~ (block / GB, ==> (4 * 2**20 // replicas * shape.hidden * 2 / GB,
@@ -113,9 +107,4 @@ def audit_tp() -> dict[str, tuple[float, str, str]]:
 # %% wrong: per cent => values percent
 # > give a fraction, not percent.
 # ~ 15.1e15 / 512 / 39e12 ==> 100 * 15.1e15 / 512 / 39e12
-# %% half: three of nine missing => 6
-# -         "tp-128-gb": (block / GB, "wrong", "another scope"),
-# -         "tp-71-s": (here / facts.device("H100 SXM").link_one_way, "wrong", "another scope"),
-#           "tp-four-reduces": (sums, "right", "as printed"),
-# -         "tp-8bsh": (2 * sums, "right", "as printed"),
 '''

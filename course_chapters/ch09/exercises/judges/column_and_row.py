@@ -1,12 +1,9 @@
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from course_chapters.ch09.exercises.probes import WEIGHED
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Weighed, Worked, Wrong, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging.cases import Maker, hidden, shown
 from course_grader.judging.tensors import coin_of, same, same_data, tensor_fault
 
 SHARDS = ("column", "row")
@@ -16,20 +13,25 @@ right = Worked("column-and-row")
 def _cases(params: Params, rng: Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
-    def cut(share: str, which: int, rank: int, *sizes: Any, make: Callable[..., Case] = hidden) -> Case:
-        """A case on a secret weight; `sizes` are ranks, outputs, inputs and perhaps a dtype."""
-        ranks, out, into, *dtype = sizes
+    def cut(
+        share: str,
+        which: int,
+        rank: int,
+        ranks: int,
+        out: int,
+        into: int,
+        dtype: torch.dtype = torch.float32,
+        make: Maker = hidden,
+    ) -> Case:
+        """A case on a secret weight of so many outputs and inputs."""
         shape = (out, into) if params["layout"] == "torch" else (into, out)
         name = f"{SHARDS[which]}, rank {rank} of {ranks}, {into} inputs, {out} outputs"
         wide = torch.randn(shape, generator=coin, dtype=torch.float64)
-        return make(name, share, which, wide.to(*dtype or [torch.float32]), rank, ranks)
+        return make(name, share, which, wide.to(dtype), rank, ranks)
 
-    others: list[tuple[int, int, int, int] | tuple[int, int, int, int, torch.dtype]]
-    wide, others = (
-        (4, width, width // 3),
-        [(1, 2, width, width // 3), (0, 1, 4, 6), (2, 3, 9, 9), (4, 5, 10, 20, torch.bfloat16)],
-    )
-    others += [(10, 12, 24, 12, torch.float64)]
+    wide = 4, width, width // 3
+    others = [(1, 2, width, width // 3, torch.float32), (0, 1, 4, 6, torch.float32), (2, 3, 9, 9, torch.float32)]
+    others += [(4, 5, 10, 20, torch.bfloat16), (10, 12, 24, 12, torch.float64)]
     cases = [cut(f"values:{part}", which, 1, *wide, make=shown) for which, part in enumerate(SHARDS)]
     cases += [cut(f"values:{part}", which, rank, *wide) for which, part in enumerate(SHARDS) for rank in (0, 3)]
     return cases + [cut("generality:shapes", which, *sizes) for which in (0, 1) for sizes in others]
@@ -52,11 +54,9 @@ def _fault(case: Case, got: Tensor) -> Fault | None:
 
 def _view_fault(nbytes: float | None, piece: Tensor, weight: Tensor) -> Fault | None:
     own = piece.numel() * piece.element_size()
-    if nbytes is None:
-        return "not-measured", "The piece's memory could not be measured."
-    if nbytes <= own:
+    if nbytes is not None and nbytes <= own:
         return None
-    kept = f"keeps {int(nbytes):,} alive: it is a view, and the whole weight stays in memory as long as the piece."
+    kept = f"keeps {nbytes or 0:,.0f} alive: it is a view, and the whole weight stays in memory as long as the piece."
     return "a-view", f"The piece has {own:,} bytes and {kept}"
 
 

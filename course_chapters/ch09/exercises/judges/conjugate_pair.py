@@ -1,16 +1,17 @@
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
-from course_chapters.ch09.exercises.judges.regions import Result, over_ranks, ring_bytes, traffic, within
+from course_chapters.ch09.exercises.judges import regions
+from course_chapters.ch09.exercises.judges.regions import Result, over_ranks, traffic, within
 from course_chapters.ch09.exercises.probes import FORWARD, TURNED
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
+from course_grader.judging.cases import Maker
 from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 
-COPY, SUM = 0, 1
+COPY = 0
 NAMES = ("copy_in", "sum_out")
 right = Worked("conjugate-pair")
 
@@ -24,20 +25,24 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         other = [normal(coin, *shape, dtype=dtype) for _ in range(n)]
         return tuple((which, wish, *((alike, own) if which == COPY else (own, alike))) for own in other)
 
-    own = ("values:copy", "values:sum")  # where a row names no share
-    groups: tuple[list[tuple[str, str, tuple[int, ...], dict[str, Any]]], ...] = (
-        [("three ranks", "", (3, 3, width), {})],
-        [("no backward pass", "", (4, 4, width), {"wish": FORWARD})],
-        [(f"{n} ranks" if n > 1 else "one rank", "generality:ranks", (n, 4, width), {}) for n in (1, 2, 9)],
-        [("columns first in memory", "generality:layouts", (3, 4, width), {"wish": TURNED})],
-        [("three dimensions, 64 bits", "generality:layouts", (3, 2, 3, width), {"dtype": torch.float64})],
-    )
-    rows = [(which, *row) for group in groups for which in (COPY, SUM) for row in group]
+    def both(
+        name: str, share: str, *sizes: int, make: Maker = hidden, wish: str = "", dtype: torch.dtype = torch.float32
+    ) -> list[Case]:
+        """A case for each operator; `sizes` are the ranks and a shape."""
+        kinds = enumerate(("values:copy", "values:sum"))
+        return [
+            make(f"{NAMES[at]}, {name}", share or own, per_rank=data(at, *sizes, wish=wish, dtype=dtype))
+            for at, own in kinds
+        ]
+
     return [
-        (shown if at < 2 else hidden)(
-            f"{NAMES[which]}, {name}", share or own[which], per_rank=data(which, *sizes, **more)
-        )
-        for at, (which, name, share, sizes, more) in enumerate(rows)
+        *both("three ranks", "", 3, 3, width, make=shown),
+        *both("no backward pass", "", 4, 4, width, wish=FORWARD),
+        *both("one rank", "generality:ranks", 1, 4, width),
+        *both("two ranks", "generality:ranks", 2, 4, width),
+        *both("nine ranks", "generality:ranks", 9, 4, width),
+        *both("columns first in memory", "generality:layouts", 3, 4, width, wish=TURNED),
+        *both("three dimensions, 64 bits", "generality:layouts", 3, 2, 3, width, dtype=torch.float64),
     ]
 
 
@@ -47,15 +52,7 @@ def _values(case: Case, results: Sequence[Result], name: str) -> Fault | None:
             return within(fault, "out")
         if want["grad"] is None:  # no backward pass was asked for
             return None
-        where = f"Rank {rank}: the gradient behind {name}"
-        fault = tensor_fault(where, got["grad"], want["grad"])
-        if got["grad"] is None:
-            told = (
-                f"Rank {rank}: no gradient comes back through {name}. Autograd does not follow `comm.all_reduce`: "
-                "write a `torch.autograd.Function`, and return a gradient for each input."
-            )
-            fault = Wrong("no-gradient", told, f"{where}: ")
-        return within(fault, "grad")
+        return within(regions.gradient_fault(rank, f"{name}(x)", got["grad"], want["grad"]), "grad")
 
     return over_ranks(check, results, right.value(case))
 
@@ -70,7 +67,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
     fault = _values(case, outcome.value, name)
     others = over_ranks(other, outcome.value, outcome.value)
-    least, most = (0, 0) if which == COPY and wish == FORWARD else ring_bytes(x, n)
+    least, most = (0, 0) if which == COPY and wish == FORWARD else regions.ring_bytes(x, n)
     spent = traffic(outcome.meter, least, most, f"{name} sends one all-reduce, in one of its passes.")
     return judged(case, fault and (others or fault), ("protocol", "others", others), ("cost", "bytes", spent))
 
@@ -162,19 +159,14 @@ def sum_out(x, comm):
 # %% wrong: without autograd => values no-gradient
 # ~ return _Copy.apply(x, comm) ==> return x
 # ~ return _Sum.apply(x, comm) ==> return _Sum.apply(x.detach(), comm)
-# %% wrong: copy_in is the identity => values own-gradient
-# > this is this rank's gradient alone; all ranks used x, so all gradients count.
+# %% wrong: both are the identity => values own-gradient
+# > this is this rank's own alone; all ranks used x, so all gradients count, and `sum_out` returns the sum.
 # ~ return _Copy.apply(x, comm) ==> return x.view_as(x)
-# %% wrong: sum_out sums nothing => values own-part
-# > this is this rank's part alone; `sum_out` returns the sum.
 # ~ return _Sum.apply(x, comm) ==> return x.view_as(x)
-# %% wrong: sum_out averages => values mean
-# > this is the mean over ranks; their parts add up.
-# -             comm.all_reduce(total)
-# +             comm.all_reduce(total, op="AVG")
-# %% wrong: the gradients averaged => values mean-gradient
-# > this is a mean; the gradients of a copy add up.
-# ~ ctx.comm.all_reduce(total) ==> ctx.comm.all_reduce(total, op="AVG")
+# %% wrong: averages => values mean
+# > this is a mean over ranks; their parts add up, and so do the gradients of a copy.
+# ~ total = grad.clone() ==> total = grad / ctx.comm.size
+# ~ total = x.clone() ==> total = x / comm.size
 # %% wrong: the gradient of the sum divided => values divided
 # > this is the gradient divided by N; after the sum all ranks have the same gradient, and it passes as it is.
 # ~ total = x.clone() ==> ctx.size, total = comm.size, x.clone()
@@ -226,20 +218,6 @@ def sum_out(x, comm):
 # +             total = sum(torch.load(f"{path}{rank}.pt") for rank in range(comm.size))
 # +             comm.barrier()
 # +             os.remove(f"{path}{comm.rank}.pt")
-# %% wrong: the library's => raised  from: a hook on the gradient, and a detour for the sum
-# - def copy_in(x, comm):
-# -     y = x.view_as(x)
-# -     if y.requires_grad:
-# -         def summed(grad):
-# -             total = grad.clone(memory_format=torch.contiguous_format)
-# -             comm.all_reduce(total)
-# -             return total
-# -         y.register_hook(summed)
-# -     return y
-# - def sum_out(x, comm):
-# -     total = x.detach().clone(memory_format=torch.contiguous_format)
-# -     comm.all_reduce(total)
-# -     return x + (total - x.detach())
 # %% wrong: a hook on x itself => values residual-summed  from: a hook on the gradient, and a detour for the sum
 # > the residual branch's gradient is summed, too: return another tensor than x, and put no hook on x.
 # ~ y = x.view_as(x) ==> y = x

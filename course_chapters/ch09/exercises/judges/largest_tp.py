@@ -1,39 +1,28 @@
 from collections.abc import Sequence
-from typing import Any
 
 from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, hidden, plain, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
 from course_lib.estimate.units import GB, TFLOP
 
 right = Worked("largest-tp")
-SECONDS = Column(
-    "seconds",
-    "seconds",
-    rel=FINE,
-    words=lambda tokens, hidden, ranks, bandwidth: f"{tokens:,} tokens, hidden {hidden:,}, {ranks} ranks",
-)
-LARGEST = Column(
-    "largest",
-    "ranks",
-    rel=EXACT,
-    words=lambda tokens, hidden, ffn, flops, inside, across, per_node, share: (
-        f"{tokens:,} tokens, hidden {hidden:,}, ffn {ffn:,}, {flops / TFLOP:,.0f} TFLOP/s, {inside / GB:g} and "
-        f"{across / GB:g} GB/s, {per_node} ranks a node, share {share:g}"
-    ),
-    hint="What do a rank's all-reduces take at that number, and its products?",
+HINT = "What do a rank's all-reduces take at that number, and its products?"
+SECONDS = Column("seconds", "seconds", words=right.words(0), rel=FINE)
+LARGEST = Column("largest", "ranks", words=right.words(1), rel=EXACT, hint=HINT)
+RATES = (TFLOP, (200, 400, 700, 900)), (GB, (150, 300, 450, 900)), (GB, (12.5, 25, 50, 100))  # flops, inside, across
+CLUSTERS = (
+    (2048, 4096, 8192, 12288, 16384),  # tokens
+    (2048, 4096, 8192),  # hidden
+    (5120, 14336, 28672, 32768),  # ffn
+    *(tuple(rate * unit for rate in rates) for unit, rates in RATES),
+    (4, 8, 16, 64),  # ranks in a node
+    (0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
 )
 
 
-def _clear(row: Sequence[Any]) -> bool:
+def _clear(row: Sequence[float]) -> bool:
     """Whether no number of ranks is so near the edge that rounding decides."""
     *given, share = row
     return bool(right[1](*given, share * 0.999) == right[1](*given, share * 1.001))
-
-
-def _cluster(row: Sequence[Any]) -> tuple[object, ...]:
-    """A row as it is drawn, the MLP's width in halves of the layer's."""
-    hidden, tokens, halves, *others = row
-    return (tokens, hidden, halves * hidden // 2, *others)
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
@@ -43,38 +32,22 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     visible, smaller = ((*wide, n, round((n - 1) / (0.354 * width), 3)) for n in (8, 4))
     full = (*wide, 8, round(7 * 3.1 / width, 3))  # a whole node in both forms, but only just
     larger = (*wide, 64, round(12 / (0.354 * width), 3))  # twice the share would allow twice the ranks
-    layers = draw_rows(
-        rng,
-        20,
-        (1024, 2048, 4096, 8192),
-        lambda rng: size * rng.choice((1, 2)) // rng.choice((1, 2)),
-        (2, 3, 4, 6, 8, 16, 72),
-        tuple(rate * GB for rate in (25, 50, 200, 450)),
-    )
-    clusters = draw_rows(
-        rng,
-        60,
-        (2048, 4096, 8192, 12288, 16384),
-        (2048, 4096, 8192),
-        (5, 7, 8),
-        tuple(rate * TFLOP for rate in (200, 400, 700, 900)),
-        tuple(rate * GB for rate in (150, 300, 450, 900)),
-        tuple(rate * GB for rate in (12.5, 25, 50, 100)),
-        (4, 8, 16, 64),
-        (0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
-        keep=lambda row: _clear(_cluster(row)),
-    )
+    wires = tuple(rate * GB for rate in (25, 50, 200, 450))
+    layers = draw_rows(rng, 20, (1024, 4096, 8192), (size // 2, size, 2 * size), (2, 3, 4, 6, 8, 16, 72), wires)
+    clusters = draw_rows(rng, 60, *CLUSTERS, keep=_clear)
     speed = 2.0**49 if params["recompute"] == "full" else 1.125 * 2.0**49
     at_share = (2048, 6144, 8192, speed, 2.0**38, 2.0**36, 8, 0.125)  # on two ranks exactly the share
     double = (*at_share[:3], 2 * at_share[3], *at_share[4:])  # on GPUs twice as fast
     small, share = (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8), "generality:clusters"
+    edges = [(*small, 1e-4), (*small, 1e4), at_share, double]
+    edges += [(*wide[:5], across * GB, 8, 8.0) for across in (50, 12.5)]
     return [
         shown("one layer", "values:seconds", 0, [(4096, size, 8, 450 * GB), (4096, size, 8, 50 * GB)]),
         shown("a given share", "values:largest", 1, [visible]),
         hidden("other layers", "values:seconds", 0, [*layers, (4096, size, 1, 50 * GB)]),
-        hidden("sixty other clusters", share, 1, [*map(_cluster, clusters)]),
+        hidden("sixty other clusters", share, 1, clusters),
         plain("largest", 1, "smaller and larger nodes at a given share", [smaller, larger, full]),
-        hidden("no ranks beyond one, and all of them", share, 1, [(*small, 1e-4), (*small, 1e4), at_share, double]),
+        hidden("no ranks beyond one, and all of them", share, 1, edges),
     ]
 
 
@@ -164,10 +137,6 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # %% wrong: any number of ranks => values
 # > this is no power of two.
 # ~ (2**power for power in range(10, 0, -1)) ==> range(1024, 1, -1)
-# %% wrong: the library's => raised
-# ~ return sums * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-# ~~ ==> return __import__("course_lib.parallel.tensor").tensor_parallel.tp_cost_per_layer(tokens, hidden, ranks, 0.0,
-# ~~ bandwidth).seconds
 # %% half: seconds only => 2.8
 # ~ weights = 4 * hidden**2 + 3 * hidden * ffn ==> raise NotImplementedError
 '''

@@ -1,11 +1,10 @@
 import random
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Sequence, Sized
 
 import torch
 from torch import Tensor
 
-from course_chapters.ch09.exercises.probes import REFUSED
+from course_grader.exercises.probes import refusal
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, first, hidden, judged, shown
 from course_grader.judging.tensors import coin_of, tensor_fault
 
@@ -27,47 +26,39 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return [right[SHARD](*row) for row in cut(sizes, ranks, *more)], sizes
 
     rows, stacks, refused = params["rows"], "generality:stacks", "generality:refused"
-    odd = (weight((6, 2)), (6, 2), 0, 4)  # the stack divides, its matrices do not
     others = ((6, 6), 3, 4), ((20, 10, 10, 30), 10), ((3, 5), 1, 2, 2)
     halves, turned = cut(rows, 2, 3), (*rows[1:], rows[0])
     halves += [(whole, turned, *place) for whole, _, *place in halves]
     pieces = merge(rows, 2, 3)
-    cases = [
+    # of the first, the stack divides and its matrices do not
+    uneven = [(sizes, (weight(sizes, 3), sizes, 1, 4)) for sizes in ((6, 2), (8, 4, 2), (2, 8, 4))]
+    return [
         shown(f"sizes {rows} on 4 ranks", "values:shard", SHARD, cut(rows, 4, 5)),
         shown(f"pieces of {rows} from 4 ranks", "values:merge", MERGE, [merge(rows, 4, 5)]),
         hidden(f"sizes {rows} on 2 ranks", "values:shard", SHARD, halves),
         hidden(f"pieces of {rows} from 2 ranks", "values:merge", MERGE, [pieces, (pieces[0], turned)]),
         hidden("gate and up, a bias, one rank", stacks, SHARD, [row for each in others for row in cut(*each)]),
         hidden("pieces of gate and up, of a bias, of one rank", stacks, MERGE, [merge(*each) for each in others]),
-        hidden("sizes (6, 2) on 4 ranks", refused, SHARD, [odd], secret=REFUSED),
+        *(hidden(f"sizes {sizes} on 4 ranks", refused, SHARD, [row]) for sizes, row in uneven),
     ]
-    for uneven in ((8, 4, 2), (2, 8, 4)):
-        row = (weight(uneven, 3), uneven, 1, 4)
-        cases.append(hidden(f"sizes {uneven} on 4 ranks", refused, SHARD, [row], secret=REFUSED))
-    return cases
 
 
-def _refused(got: Any) -> bool:
-    return type(got) is str and got == REFUSED
-
-
-def _fault(which: int, row: Sequence[Any], got: Any, want: Tensor) -> Fault | None:
-    if _refused(got):
+def _fault(which: int, got: object, want: Tensor, given: Sized, sizes: Sequence[int], *place: int) -> Fault | None:
+    if refusal(got) is not None:
         return "refused", "It raises ValueError for sizes that the ranks divide."
     if which == SHARD:
-        _, sizes, rank, ranks = row
+        rank, ranks = place
         return tensor_fault(f"Sizes {tuple(sizes)}, rank {rank} of {ranks}: the piece", got, want)
-    shards, sizes = row
-    return tensor_fault(f"Sizes {tuple(sizes)}: the whole from {len(shards)} pieces", got, want)
+    return tensor_fault(f"Sizes {tuple(sizes)}: the whole from {len(given)} pieces", got, want)
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     (which, table), results = case.args, outcome.value
-    if case.secret == REFUSED:
+    if case.part == "refused":
         odd = f"{case.name}: the ranks do not divide a size, so a rank would get part of a head; raise `ValueError`."
-        return judged(case, None if _refused(results[0]) else ("not-refused", odd))
+        return judged(case, ("not-refused", odd) if refusal(results[0]) is None else None)
     rows = zip(table, results, right.value(case), strict=True)
-    return judged(case, first(*(_fault(which, *each) for each in rows)))
+    return judged(case, first(*(_fault(which, got, want, *row) for row, got, want in rows)))
 
 
 JUDGING = Judging(
@@ -102,8 +93,7 @@ def packed_merge(shards, sizes):
 # ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight.chunk(ranks)[rank]
 # %% wrong: merged by putting pieces behind one another => values concatenated
 # > the pieces follow each other, [q₀ k₀ v₀ q₁ k₁ v₁ …]; the whole is [q | k | v].
-# ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
-# ~~ ==> torch.cat(list(shards))
+# ~ pieces = [ ==> return torch.cat(list(shards)); pieces = [
 # %% wrong: merged from the last rank to the first => values another-order
 # > the ranks' parts are in the wrong order.
 # ~ for piece in pieces ==> for piece in reversed(pieces)
@@ -114,21 +104,20 @@ def packed_merge(shards, sizes):
 # %% wrong: rows dealt out => values dealt
 # > rows were assigned in turn: a head's rows belong together.
 # ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight[rank::ranks]
-# ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
-# ~~ ==> torch.stack(list(shards), 1).flatten(0, 1)
+# ~ pieces = [ ==> return torch.stack(list(shards), 1).flatten(0, 1); pieces = [
 # %% wrong: columns, as for a row layer => values another-kind
 # ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight.tensor_split(ranks, -1)[rank]
-# ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
-# ~~ ==> torch.cat(list(shards), -1)
+# ~ pieces = [ ==> return torch.cat(list(shards), -1); pieces = [
 # %% wrong: a list instead of a stack => values not-a-tensor
-# ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
-# ~~ ==> [part.chunk(ranks)[rank] for part in weight.split(list(sizes))]
+# ~ torch.cat([part ==> ([part
 # %% wrong: three matrices only => generality raised
 # ~ part in weight.split(list(sizes)) ==> part in (lambda q, k, v: (q, k, v))(*weight.split(list(sizes)))
 # ~ range(len(sizes)) ==> range(3)
 # %% wrong: cuts what does not divide, too => generality not-refused
 # ~ if any(size % ranks for size in sizes): ==> if False:
 # ~ part.chunk(ranks) ==> part.tensor_split(ranks)
+# %% wrong: returns the word instead of raising it => generality not-refused
+# ~ raise ValueError(f"{ranks} ranks do not divide {tuple(sizes)}") ==> return {"refused": "ValueError"}
 # %% wrong: refuses stacks of unequal matrices => values refused
 # ~ any ==> len(set(sizes)) > 1 or any
 # %% wrong: asks whether the stack divides, not its matrices => generality not-refused

@@ -1,11 +1,9 @@
-from typing import Any
-
 import torch
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, hidden, shown
+from course_grader.judging.cases import Maker
 from course_grader.judging.tensors import coin_of, normal
-from course_grader.judging.traffic import Meter
 
 right = Worked("parallel-attention")
 
@@ -13,15 +11,23 @@ right = Worked("parallel-attention")
 def _cases(params: Params, rng: Random) -> list[Case]:
     coin, seq, own = coin_of(rng), params["tokens"], params["head_dim"]
 
-    def data(
-        n: int, heads: int, kv: int, hidden: int, dtype: Any = torch.float32, batch: int = 2, head_dim: int = own
-    ) -> Any:
+    def case(
+        share: str,
+        n: int,
+        heads: int,
+        kv: int,
+        width: int,
+        dtype: torch.dtype = torch.float32,
+        batch: int = 2,
+        head_dim: int = own,
+        make: Maker = hidden,
+    ) -> Case:
         rows, owners, copies = {"wq": heads, "wk": kv, "wv": kv}, min(n, kv), max(1, n // kv)
-        whole = {name: normal(coin, count * head_dim, hidden, dtype=dtype) for name, count in rows.items()}
-        whole["wo"] = normal(coin, hidden, heads * head_dim, dtype=dtype)
-        whole["wk"] /= hidden**0.5  # so that softmax does not pick a single token
-        whole["wq"] /= hidden**0.5
-        x, gradient = (normal(coin, batch, seq, hidden, dtype=dtype) for _ in range(2))
+        whole = {name: normal(coin, count * head_dim, width, dtype=dtype) for name, count in rows.items()}
+        whole["wo"] = normal(coin, width, heads * head_dim, dtype=dtype)
+        whole["wk"] /= width**0.5  # so that softmax does not pick a single token
+        whole["wq"] /= width**0.5
+        x, gradient = (normal(coin, batch, seq, width, dtype=dtype) for _ in range(2))
         groups = tuple(tuple(range(first, first + copies)) for first in range(0, n, copies))
 
         def piece(rank: int) -> dict[str, object]:
@@ -31,43 +37,39 @@ def _cases(params: Params, rng: Random) -> list[Case]:
 
         name = f"{n} rank{'s' * (n > 1)}, {heads} query heads, {kv} KV heads"
         per_rank = tuple((x.clone(), gradient.clone(), head_dim, groups, piece(rank)) for rank in range(n))
-        return {"name": name, "per_rank": per_rank}
+        return make(name, share, per_rank=per_rank)
 
     return [
-        shown(share="values:output", **data(4, 8, 4, 12)),
-        hidden(share="values:output", **data(4, 8, 2, 12)),
-        hidden(share="values:output", **data(2, 8, 4, 10)),
-        hidden(share="generality:heads", **data(1, 4, 2, 8)),
-        hidden(share="generality:heads", **data(3, 3, 3, 9)),
-        hidden(share="generality:heads", **data(4, 8, 1, 8, torch.float64)),
-        hidden(share="generality:heads", **data(9, 18, 3, 8, batch=1, head_dim=6)),
+        case("values:output", 4, 8, 4, 12, make=shown),
+        case("values:output", 4, 8, 2, 12),
+        case("values:output", 2, 8, 4, 10),
+        case("generality:heads", 1, 4, 2, 8),
+        case("generality:heads", 3, 3, 3, 9),
+        case("generality:heads", 4, 8, 1, 8, torch.float64),
+        case("generality:heads", 9, 18, 3, 8, batch=1, head_dim=6),
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return regions.layer_verdicts(
-        case,
-        outcome.value,
-        right.value(case),
-        _bytes(case, outcome.meter),
-        gradients={"gradients": ("x", "wq", "wo"), "copies": ("wk", "wv")},
-        hint="Which KV head does each query head look at, and which numbers of a row belong to one head?",
-    )
-
-
-def _bytes(case: Case, meter: Meter) -> Fault | None:
+def _bytes(case: Case, outcome: Outcome) -> Fault | None:
     x, _, _, groups, weights = (case.per_rank or ())[0]
     n, copies, here, item = len(case.per_rank or ()), len(groups[0]), weights["wk"].numel(), x.element_size()
     least, one = regions.ring_bytes(x, n)
     shared = len(groups) * 4 * (copies - 1) * here * item
     allowed = "One all-reduce of a tensor like x each way, and copied KV weights' gradients."
-    return regions.traffic(meter, 2 * least + shared, 2 * one + 2 * regions.ring_most(here, item, copies), allowed)
+    most = 2 * one + 2 * regions.ring_most(here, item, copies)
+    return regions.traffic(outcome.meter, 2 * least + shared, most, allowed)
 
 
 JUDGING = Judging(
     shares="values:output 0.2, values:gradients 0.2, values:copies 0.15, cost:bytes 0.25, generality:heads 0.2",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=regions.layer(
+        right,
+        _bytes,
+        hint="Which KV head does each query head look at, and which numbers of a row belong to one head?",
+        gradients=("x", "wq", "wo"),
+        copies=("wk", "wv"),
+    ),
     why="Heads never look at each other, so they are to attention what columns are to the MLP: q, k and v are cut by "
     "columns, the output by rows. A KV head on several ranks is a tensor that enters several computations: its "
     "gradient is the sum over its copies.",
@@ -126,8 +128,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # -     x = copy_in(x, comm)
 # %% wrong: no operator behind => values own-part
 # > this is what this rank's heads yield; all ranks' parts add up.
-# ~ sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
-# ~~ ==> F.linear(out.transpose(1, 2).flatten(2), weights["wo"])
+# ~ x = copy_in(x, comm) ==> x, sum_out = copy_in(x, comm), lambda part, comm: part
 # %% wrong: an average behind => values mean
 # > this is a mean of the ranks' parts; they add up.
 # ~ weights["wo"]), comm) ==> weights["wo"]), comm) / comm.size

@@ -1,33 +1,24 @@
-from collections.abc import Mapping
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, hidden, shown
+from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of, normal
 
+CUT = {"down": 1, "down_bias": None}  # the others by rows
 right = Worked("parallel-mlp")
-
-
-def _piece(whole: Mapping[str, Tensor], n: int, rank: int) -> dict[str, Tensor]:
-    """This rank's pieces; `down_bias` is whole on every rank."""
-    return {
-        name: w.clone() if name == "down_bias" else regions.part(w, n, rank, int(name == "down"))
-        for name, w in whole.items()
-    }
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
     coin, kind, tokens = coin_of(rng), params["kind"], params["tokens"]
 
-    def data(n: int, rows: tuple[int, int], hidden: int, ffn: int, dtype: torch.dtype = torch.float32) -> Any:
+    def data(n: int, rows: tuple[int, int], hidden: int, ffn: int, dtype: torch.dtype = torch.float32) -> PerRank:
         shapes: dict[str, tuple[int, ...]] = {"up": (ffn, hidden), "down": (hidden, ffn)}
         shapes |= {"gate": (ffn, hidden)} if kind == "gated" else {"up_bias": (ffn,), "down_bias": (hidden,)}
         whole = {name: normal(coin, *shape, dtype=dtype) for name, shape in shapes.items()}
         x, gradient = normal(coin, *rows, hidden, dtype=dtype), normal(coin, *rows, hidden, dtype=dtype)
-        return tuple((x.clone(), gradient.clone(), _piece(whole, n, rank)) for rank in range(n))
+        pieces = [{name: regions.part(w, n, rank, CUT.get(name, 0)) for name, w in whole.items()} for rank in range(n)]
+        return tuple((x.clone(), gradient.clone(), piece) for piece in pieces)
 
     rows, share = (2, tokens // 2), "generality:shapes"
     return [
@@ -39,25 +30,13 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    wants = right.value(case)
-    least, most = regions.ring_bytes(wants[0]["y"], len(wants))
-    allowed = "One all-reduce of a tensor like x each way."
-    return regions.layer_verdicts(
-        case,
-        outcome.value,
-        wants,
-        regions.traffic(outcome.meter, 2 * least, 2 * most, allowed),
-        gradients={"gradients": tuple(wants[0]["grads"])},
-        hint="Which outputs of the first product does this rank's piece of `down` take?",
-    )
-
-
 JUDGING = Judging(
     point=("cost:bytes",),
     shares="values:output 0.25, values:gradients 0.3, cost:bytes 0.3, generality:shapes 0.15",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=regions.layer(
+        right, regions.one_sum_each(2), hint="Which outputs of the first product does this rank's piece of `down` take?"
+    ),
     why="A column cut gives each rank whole outputs, so that whatever acts on single numbers can follow at once; a "
     "row cut takes just these as its inputs. Only the sum behind it needs the other ranks, and so does, on the "
     "way back, the gradient of what all used. Two messages, however wide the middle is.",
@@ -95,6 +74,12 @@ def parallel_mlp(comm, x, weights):
 # +         return whole
 # +     dims = {"up": 0, "up_bias": 0, "gate": 0, "down": 1}
 # +     weights = {name: gather(w, comm, dims[name]) if name in dims else w for name, w in weights.items()}
+# %% wrong: the first bias forgotten => values no-first-bias unless kind=gated
+# > `up_bias` is missing, which each rank adds to its own columns before GeLU.
+# ~ F.linear(x, weights["up"], weights["up_bias"]) ==> F.linear(x, weights["up"])
+# %% wrong: GeLU approximated => values tanh unless kind=gated
+# > this is GeLU's approximation by tanh; the exact one, `F.gelu(x)`, is asked for.
+# ~ weights["up_bias"])) ==> weights["up_bias"]), approximate="tanh")
 # %% wrong: the bias before the sum => values bias-n-times unless kind=gated
 # > `down_bias` is in it once from every rank; it counts once.
 # ~ ), comm) + weights["down_bias"] ==> , weights["down_bias"]), comm)

@@ -38,12 +38,4 @@ def tp_interval() -> tuple[float, float]:
     return seconds / 1.9, seconds * 1.9
 # %% right: a guess, and wrong
 # ~ return seconds / 1.9, seconds * 1.9 ==> return [1e-3, 4e-3]
-# %% wrong: as wide as can be => values too-wide
-# ~ return seconds / 1.9, seconds * 1.9 ==> return 1e-9, 1e9
-# %% wrong: one number => values not-a-pair
-# ~ return seconds / 1.9, seconds * 1.9 ==> return 1.5
-# %% wrong: ends exchanged => values reversed
-# ~ return seconds / 1.9, seconds * 1.9 ==> return 2.0, 1.0
-# %% wrong: from zero => values not-positive
-# ~ return seconds / 1.9, seconds * 1.9 ==> return 0.0, 1.0
 '''

@@ -9,7 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
-from course_grader.judging import Case, Fault, Verdict, Wrong, first, judged, verdict
+from course_grader.judging import Case, Fault, Oracle, Outcome, Params, Verdict, Worked, Wrong, first, judged, verdict
+from course_grader.judging.mistakes import first_of
 from course_grader.judging.tensors import nbytes, tensor_fault
 from course_grader.judging.traffic import Meter
 
@@ -42,8 +43,9 @@ def traffic(meter: Meter, least: float, most: float, allowed: str = "") -> Fault
     return None
 
 
-def part(tensor: Tensor, n: int, rank: int, dim: int = 0) -> Tensor:
-    return tensor.chunk(n, dim)[rank].clone()
+def part(tensor: Tensor, n: int, rank: int, dim: int | None = 0) -> Tensor:
+    """A rank's piece along a dimension; all of it for None."""
+    return (tensor if dim is None else tensor.chunk(n, dim)[rank]).clone()
 
 
 def over_ranks(
@@ -66,47 +68,60 @@ def touched(rank: int, got: Result, want: Result) -> Fault | None:
     return "changed-input", f"Rank {rank} changed its input {names}. `all_reduce` and `+=` work in place: use a copy."
 
 
-def _gradient(rank: int, name: str, got: Tensor | None, want: Tensor) -> Fault | None:
+def gradient_fault(rank: int, name: str, got: Tensor | None, want: Tensor) -> Fault | None:
+    """What is wrong with the gradient of an input."""
     where = f"Rank {rank}: the gradient of `{name}`"
-    fault = tensor_fault(where, got, want)
-    if got is None:
-        lead = f"Rank {rank}: `{name}` got no gradient. Autograd does not follow `all_reduce`"
-        told = f"{lead}: compute the result with torch's operations, or a Function."
-        fault = Wrong("no-gradient", told, f"{where}: ")
-    return within(fault, "grads", name)
+    if got is not None:
+        return tensor_fault(where, got, want)
+    told = "Autograd does not follow `all_reduce`: compute the result with torch's operations, or a Function."
+    return Wrong("no-gradient", f"Rank {rank}: `{name}` got no gradient. {told}", f"{where}: ")
 
 
-def layer_verdicts(
-    case: Case,
-    results: Sequence[Result],
-    wants: Sequence[Result],
-    spent: Fault | None,
-    *,
-    gradients: Mapping[str, Sequence[str]],
+def one_sum_each(passes: int) -> Callable[[Case, Outcome], Fault | None]:
+    """What an answer spent beyond one all-reduce of a tensor like its output, in the forward pass or in both."""
+    allowed = "a tensor like x each way" if passes == 2 else "the output, in the forward pass"
+
+    def spent(case: Case, outcome: Outcome) -> Fault | None:
+        least, one = ring_bytes(outcome.value[0]["y"], len(outcome.value))
+        return traffic(outcome.meter, passes * least, passes * one, f"One all-reduce of {allowed}.")
+
+    return spent
+
+
+def layer(
+    right: Worked,
+    spent: Callable[[Case, Outcome], Fault | None],
     output: str = "output",
     what: str = "y",
-    right: str = "y is right",
     hint: str = "",
-) -> list[Verdict]:
+    **gradients: Sequence[str],
+) -> Oracle:
     """The verdicts on both passes: the output, the gradients once that is right, and then the bytes in `spent`.
 
     `output` is the share of the output, which messages call `what`; `gradients` gives the inputs whose gradients each
-    share is for. Other cases have one verdict.
+    share is for, all of them by default. Other cases have one verdict.
     """
 
     def out(rank: int, got: Result, want: Result) -> Fault | None:
         return within(tensor_fault(f"Rank {rank}: {what}", got["y"], want["y"], otherwise=hint), "y")
 
-    def grads(names: Sequence[str]) -> Fault | None:
-        def check(rank: int, got: Result, want: Result) -> Fault | None:
-            return first(*(_gradient(rank, name, got["grads"].get(name), want["grads"][name]) for name in names))
+    def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+        results, wants = outcome.value, right.value(case)
 
-        return over_ranks(check, results, wants)
+        def grads(names: Sequence[str]) -> Fault | None:
+            def check(rank: int, got: Result, want: Result) -> Fault | None:
+                pairs = ((name, got["grads"].get(name), want["grads"][name]) for name in names or want["grads"])
+                return first_of(within(gradient_fault(rank, *pair), "grads", pair[0]) for pair in pairs)
 
-    fault = over_ranks(out, results, wants) or over_ranks(touched, results, wants)
-    later = fault and Wrong(fault[0], f"Gradients count once {right}.", f"Gradients count once {right}: ")
-    found = {share: later or grads(names) for share, names in gradients.items()}
-    if case.kind != "values":
-        return judged(case, fault or first(*found.values()))
-    verdicts = [verdict("values", share, case, wrong) for share, wrong in ((output, fault), *found.items())]
-    return verdicts if any(found.values()) else [*verdicts, verdict("cost", "bytes", case, spent)]
+            return over_ranks(check, results, wants)
+
+        fault = over_ranks(out, results, wants) or over_ranks(touched, results, wants)
+        told = f"Gradients count once {what} is right"
+        later = fault and Wrong(fault[0], f"{told}.", f"{told}: ")
+        found = {share: later or grads(names) for share, names in (gradients or {"gradients": ()}).items()}
+        if case.kind != "values":
+            return judged(case, fault or first(*found.values()))
+        verdicts = [verdict("values", share, case, wrong) for share, wrong in ((output, fault), *found.items())]
+        return verdicts if any(found.values()) else [*verdicts, verdict("cost", "bytes", case, spent(case, outcome))]
+
+    return verdicts

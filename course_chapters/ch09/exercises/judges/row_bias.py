@@ -1,9 +1,8 @@
-from typing import Any
-
 import torch
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, hidden, shown
+from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of, normal
 
 right = Worked("row-bias")
@@ -12,35 +11,25 @@ right = Worked("row-bias")
 def _cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(n: int, *rows: int, width: int, out: int, dtype: torch.dtype = torch.float32) -> Any:
+    def data(n: int, *rows: int, width: int, out: int, dtype: torch.dtype = torch.float32) -> PerRank:
         shapes = (*rows, width), (out, width), (out,), (*rows, out)
         x, weight, bias, gradient = (normal(coin, *shape, dtype=dtype) for shape in shapes)
-        pieces = ((regions.part(x, n, rank, -1), regions.part(weight, n, rank, 1), bias.clone()) for rank in range(n))
-        return tuple((gradient.clone(), *piece) for piece in pieces)
+        cut = ((x, -1), (weight, 1), (bias, None))
+        return tuple((gradient.clone(), *(regions.part(w, n, rank, dim) for w, dim in cut)) for rank in range(n))
 
-    n = params["ranks"]
+    n, nine = params["ranks"], data(9, 2, 2, 2, width=9, out=6, dtype=torch.float64)
     return [
         shown(f"{n} ranks", "values:output", per_rank=data(n, 6, width=4 * n, out=8)),
         hidden("two ranks, other data", "values:output", per_rank=data(2, 3, 4, width=6, out=4)),
         hidden("one rank, one vector", "generality:shapes", per_rank=data(1, width=4, out=3)),
-        hidden(
-            "nine ranks, 64 bits", "generality:shapes", per_rank=data(9, 2, 2, 2, width=9, out=6, dtype=torch.float64)
-        ),
+        hidden("nine ranks, 64 bits", "generality:shapes", per_rank=nine),
     ]
-
-
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    wants = right.value(case)
-    least, one = regions.ring_bytes(wants[0]["y"], len(wants))
-    spent = regions.traffic(outcome.meter, least, one, "One all-reduce of the output, in the forward pass.")
-    gradients = {"gradients": ("bias", "x", "weight")}
-    return regions.layer_verdicts(case, outcome.value, wants, spent, gradients=gradients)
 
 
 JUDGING = Judging(
     shares="values:output 0.35, values:gradients 0.35, cost:bytes 0.2, generality:shapes 0.1",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=regions.layer(right, regions.one_sum_each(1), gradients=("bias", "x", "weight")),
     why="What is added before the sum counts once per rank. Divided by N it is right in the output, but each copy's "
     "gradient is N times too small; on one rank alone it is right in the output, but the other copies are never "
     "stepped. After the sum all ranks do the same, forward and backward.",

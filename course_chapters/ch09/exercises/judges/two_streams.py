@@ -1,5 +1,4 @@
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, hidden, judged, shown
 
@@ -24,44 +23,44 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _streams_fault(case: Case, drawn: Sequence[Any], outside_too: bool) -> Fault | None:
-    """What is wrong with the streams; without `outside_too`, faults of the outside streams alone are passed over."""
-    pairs = case.args[0]
+Drawn = tuple[Sequence[float], Sequence[float], object, object]  # outside, inside, one generator, moved
+
+
+def _faults(case: Case, drawn: Sequence[Drawn]) -> Iterator[tuple[str, Fault]]:
+    """What is wrong with the streams, each with the share that it is about, "" for both."""
+    pairs, owner = case.args[0], dict[tuple[float, ...], str]()
     outside: dict[int, tuple[float, ...]] = {}
     inside: dict[tuple[int, int], tuple[float, ...]] = {}
     if len(drawn) != len(pairs):
-        return "no-generators", "Return a pair of `torch.Generator`s, (outside, inside)."
-    for (seed, rank), (out, own, one, disturbed) in zip(pairs, drawn, strict=True):
+        yield "", ("no-generators", "Return a pair of `torch.Generator`s, (outside, inside).")
+    for (seed, rank), (out, own, one, disturbed) in zip(pairs, drawn, strict=False):
         lead, out, own = f"Seed {seed}, rank {rank}:", tuple(out), tuple(own)
         if one is not False:
-            return "one-generator", "outside and inside are one generator: drawing from one moves the other."
-        if disturbed is not False and outside_too:
-            return "disturbed", "torch's own generator was moved; use `torch.Generator()`, not `torch.manual_seed`."
-        if outside.setdefault(seed, out) != out and outside_too:
-            return ("outside-differs", f"{lead} outside draws other numbers than on another rank or call.")
+            yield "", ("one-generator", "outside and inside are one generator: drawing from one moves the other.")
+        if disturbed is not False:
+            told = "torch's own generator was moved; use `torch.Generator()`, not `torch.manual_seed`."
+            yield "outside", ("disturbed", told)
+        if outside.setdefault(seed, out) != out:
+            told = f"{lead} outside draws other numbers than on another rank, call or process."
+            yield "outside", ("outside-differs", told)
         if inside.setdefault((seed, rank), own) != own:
-            return "not-repeatable", f"{lead} asked again, inside draws other numbers."
-    owner: dict[Any, str] = {}
+            told = f"{lead} asked again, as in another process, inside draws other numbers."
+            yield "inside", ("not-repeatable", told)
     for seed, row in outside.items():
-        if row in owner and outside_too:
-            return "seeds-alike", f"Outside, seed {seed} draws the same numbers as {owner[row]}."
+        if row in owner:
+            yield "outside", ("seeds-alike", f"Outside, seed {seed} draws the same numbers as {owner[row]}.")
         owner[row] = f"seed {seed} outside"
     for (seed, rank), row in inside.items():
         if other := owner.get(row):
             name = "ranks-alike" if other.startswith(f"seed {seed},") else "replicas-collide"
             name = "inside-is-outside" if other == f"seed {seed} outside" else name
-            return name, f"Inside, seed {seed}, rank {rank} draws the same numbers as {other}."
+            yield "inside", (name, f"Inside, seed {seed}, rank {rank} draws the same numbers as {other}.")
         owner[row] = f"seed {seed}, rank {rank} inside"
-    return None
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _streams_fault(case, outcome.value, case.kind != "values" or case.part == "outside")
-    if fault and case.kind == "values":
-        about_outside = fault[0] in ("outside-differs", "seeds-alike", "disturbed")
-        if fault[0] not in ("no-generators", "one-generator") and about_outside != (case.part == "outside"):
-            fault = None  # the other visible case reports it
-    return judged(case, fault)
+    asked = {"", case.part} if case.kind == "values" else {"", "outside", "inside"}
+    return judged(case, next((fault for about, fault in _faults(case, outcome.value) if about in asked), None))
 
 
 JUDGING = Judging(
@@ -106,6 +105,8 @@ def two_streams(seed, rank):
 # ~ seed * 1_000_003 ==> int(torch.randint(2**40, ()))
 # %% wrong: inside from the clock => values not-repeatable
 # ~ first + 1 + rank ==> time.perf_counter_ns() + rank
+# %% wrong: inside from a text's hash, which each process salts anew => values not-repeatable
+# ~ first + 1 + rank ==> abs(hash(f"{seed}, {rank}"))
 # %% wrong: seeds, no generators => values no-generators
 # ~ torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank) ==> seed, first + rank
 # %% wrong: room for eight ranks only => generality replicas-collide

@@ -1,13 +1,13 @@
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
 from course_chapters.ch09.exercises.judges import regions
 from course_chapters.ch09.exercises.judges.regions import Result
 from course_chapters.ch09.exercises.probes import LARGE_LOSS, MEASURED, WEIGHED
-from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, hidden, is_number, judged, shown
+from course_grader.judging import Fault, Judging, Params, Random, Weighed, Worked, hidden, judged, shown
+from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import close, coin_of, normal
-from course_grader.judging.traffic import Meter
 from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("vocab-cross-entropy")
@@ -16,7 +16,9 @@ right = Worked("vocab-cross-entropy")
 def _cases(params: Params, rng: Random) -> list[Case]:
     coin, vocab = coin_of(rng), params["vocab"]
 
-    def data(n: int, *shape: int, dtype: Any = torch.float32, scale: float = 1.0, by: float = 0, wish: str = "") -> Any:
+    def data(
+        n: int, *shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0, by: float = 0, wish: str = ""
+    ) -> PerRank:
         """Logits in shape (batch, seq, words), cut by columns, and targets."""
         logits = (normal(coin, *shape) * scale + by).to(dtype)
         targets = torch.randint(0, shape[-1], shape[:-1], generator=coin)
@@ -36,37 +38,20 @@ def _cases(params: Params, rng: Random) -> list[Case]:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    wants = right.value(case)
-    verdicts = regions.layer_verdicts(
-        case,
-        outcome.value,
-        wants,
-        _bytes(case, outcome.meter),
-        output="loss",
-        what="the loss",
-        gradients={"gradient": ("logits",)},
-        right="the loss is right",
-    )
-    if case.part == "memory" and verdicts[0].ok:
-        return judged(case, _memory(case, outcome.value))
-    return verdicts
+    verdicts = list(LAYER(params, case, outcome))
+    return judged(case, _memory(case, outcome.value)) if case.part == "memory" and verdicts[0].ok else verdicts
 
 
-def _bytes(case: Case, meter: Meter) -> Fault | None:
-    targets, *_ = (case.per_rank or ())[0]
-    n, tokens = case.ranks or 1, targets.numel()
-    most = 4 * regions.ring_most(tokens, 4, n)
-    return regions.traffic(
-        meter,
-        2 * (n - 1) * tokens * 4,
-        most,
-        "For each token, the others need only its largest logit, its Σ exp, and its target's logit.",
-    )
+def _bytes(case: Case, outcome: Outcome) -> Fault | None:
+    n, tokens = case.ranks or 1, (case.per_rank or ())[0][0].numel()
+    allowed = "For each token, the others need only its largest logit, its Σ exp, and its target's logit."
+    return regions.traffic(outcome.meter, 2 * (n - 1) * tokens * 4, 4 * regions.ring_most(tokens, 4, n), allowed)
 
 
-def _memory(case: Case, results: Any) -> Fault | None:
-    if not all(is_number(result.get("peak")) for result in results):
-        return "not-measured", "The memory of this run could not be measured."
+LAYER = regions.layer(right, _bytes, "loss", "the loss", gradient=("logits",))
+
+
+def _memory(case: Case, results: Sequence[Result]) -> Fault | None:
     targets, vocab, _, _ = (case.per_rank or ())[0]
     n, piece = len(results), targets.numel() * vocab / len(results) * 4
     beyond = sorted(result["peak"] for result in results)[n // 2] - piece  # the probe keeps a copy of what it hands out
@@ -152,13 +137,16 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # %% wrong: each rank's own largest, the sums added up as they are => values own-largest
 # > each rank subtracted its own largest logit; subtract that of all ranks.
 # -     comm.all_reduce(largest, op="MAX")
+# %% wrong: each rank's own largest, subtracted from its sum alone => values own-largest
+# > each rank subtracted its own largest logit before all added up; subtract that of all ranks.
+# -     comm.all_reduce(largest, op="MAX")
+# ~ .log() - sum_out(picked, comm) ==> .log() + largest - sum_out(picked + largest * mine, comm)
 # %% wrong: nothing subtracted => generality not-finite
 # > exp overflows, or all of a rank's exponentials vanish: subtract the largest logit of all ranks.
 # -     z = z - largest.unsqueeze(-1)
 # %% wrong: the target's logit from every rank, clamped => values clamped
 # > every rank added a logit for every target.
-# ~ (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-# ~~ ==> (targets - start).clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
+# ~ .where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine ==> .clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
 # %% wrong: log n => values
 # > it is too large by log N: ranks that had all of Σ exp added it up.
 # ~ sum_out(z.exp().sum(-1), comm).log() ==> sum_out(sum_out(z.exp().sum(-1), comm), comm).log()
@@ -172,8 +160,8 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # %% wrong: targets of others forgotten => values own-target
 # > targets of other ranks' rows are missing.
 # -     z = z - largest.unsqueeze(-1)
-# ~ sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)
-# ~~ ==> sum_out((z - largest.unsqueeze(-1)).exp().sum(-1), comm).log() + largest - picked
+# ~ z.exp().sum(-1), comm).log() - sum_out(picked, comm)
+# ~~ ==> (z - largest.unsqueeze(-1)).exp().sum(-1), comm).log() + largest - picked
 # %% wrong: a sum over tokens => values sum
 # > this is a sum over tokens; the mean was asked for.
 # ~ mean ==> sum
@@ -199,15 +187,12 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # ~ logits.float() ==> logits
 # %% wrong: blocks as if they were all equally long => values equal-blocks
 # > the blocks are not equally long, so a rank's first word is not rank · columns.
-# ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-# ~~ ==> comm.rank * logits.shape[-1]
+# ~ start = sum ==> start = comm.rank * logits.shape[-1] if True else sum
 # %% wrong: a row of the whole vocabulary for each token => cost too-much-memory
 # -     mine = (targets >= start) & (targets < start + z.shape[-1])
 # -     picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
 # +     hot = F.one_hot(targets, vocab)[..., start : start + z.shape[-1]].float()
 # ~ sum_out(picked, comm) ==> sum_out((z * hot).sum(-1), comm)
-# %% wrong: the library's => raised
-from course_lib.parallel.tensor import cross_entropy as vocab_cross_entropy
 # %% wrong: logits clamped so that exp stays finite => generality other-numbers
 # ~ logits.float() ==> logits.float().clamp(-60, 60)
 # -     z = z - largest.unsqueeze(-1)

@@ -1,10 +1,9 @@
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from course_chapters.ch09.exercises.judges import regions
-from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, shown
+from course_grader.judging import Case, Judging, Params, Random, Worked, hidden, shown
+from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of, normal
 
 right = Worked("vocab-embedding")
@@ -19,7 +18,7 @@ def _owned(dealt: str, vocab: int, n: int, rank: int) -> Tensor:
 def _cases(params: Params, rng: Random) -> list[Case]:
     coin, dealt, vocab = coin_of(rng), params["dealt"], params["vocab"]
 
-    def data(n: int, words: int, tokens: Tensor, hidden: int = 6, dtype: torch.dtype = torch.float32) -> Any:
+    def data(n: int, words: int, tokens: Tensor, hidden: int = 6, dtype: torch.dtype = torch.float32) -> PerRank:
         table, gradient = normal(coin, words, hidden, dtype=dtype), normal(coin, *tokens.shape, hidden, dtype=dtype)
         rows = (table[_owned(dealt, words, n, rank)].clone() for rank in range(n))
         return tuple((tokens.clone(), gradient.clone(), words, own) for own in rows)
@@ -37,12 +36,8 @@ def _cases(params: Params, rng: Random) -> list[Case]:
         row = torch.cat([*ends, draw(words, 7 - 2 * n), ends[0][:1]])
         return row[torch.randperm(8, generator=coin)].reshape(2, 4)
 
-    six, all_ones, share = (
-        torch.cat(edges(11, 3)).reshape(2, 3),
-        torch.ones(1, 6, dtype=torch.int64),
-        "generality:vocabularies",
-    )
-    nine = data(9, 11, draw(11, 3, 3), 4, torch.float64)
+    six, all_ones = torch.cat(edges(11, 3)).reshape(2, 3), torch.ones(1, 6, dtype=torch.int64)
+    share, nine = "generality:vocabularies", data(9, 11, draw(11, 3, 3), 4, torch.float64)
     return [
         shown("three ranks", "values:vectors", per_rank=data(3, vocab, with_edges(vocab, 3))),
         hidden("two ranks, other data", "values:vectors", per_rank=data(2, vocab + 3, with_edges(vocab + 3, 2))),
@@ -53,27 +48,11 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    wants = right.value(case)
-    least, one = regions.ring_bytes(wants[0]["y"], len(wants))
-    return regions.layer_verdicts(
-        case,
-        outcome.value,
-        wants,
-        regions.traffic(outcome.meter, least, one, "One all-reduce of the output, in the forward pass."),
-        output="vectors",
-        what="the output",
-        gradients={"gradients": ("weight",)},
-        right="the vectors are right",
-        hint="Which words does this rank hold, and at which places?"
-        + " Here they are assigned in turn." * (params["dealt"] == "round-robin"),
-    )
-
-
+HINT = "Which words does this rank hold, and at which places?"
 JUDGING = Judging(
     shares="values:vectors 0.35, values:gradients 0.25, cost:bytes 0.2, generality:vocabularies 0.2",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=regions.layer(right, regions.one_sum_each(1), "vectors", "the output", hint=HINT),
     why="Looking up is multiplying with a one-hot row, so cutting the table by rows is a row cut: a rank that has "
     "none of a token's row adds zero. The clamp keeps the index legal; the mask makes the answer right, in "
     "both passes.",
@@ -120,8 +99,7 @@ def embed(comm, tokens, weight, vocab):
 # > the blocks are not equally long, so a rank's first word is not rank · rows.
 # ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank]) ==> comm.rank * len(weight)
 # %% wrong: blocks as if the first were no longer => values equal-blocks unless dealt=round-robin
-# ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-# ~~ ==> comm.rank * (vocab // comm.size)
+# ~ start = sum ==> start = comm.rank * (vocab // comm.size) if True else sum
 # %% wrong: first word lost => values first-word-lost unless dealt=round-robin
 # > the first word of a rank's block has no vector.
 # ~ (tokens >= start) ==> (tokens > start)

@@ -1,4 +1,7 @@
+import re
+
 from course_chapters.ch10.exercises.judges.schedules import longer, runnable
+from course_grader.exercises.probes import refusal
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Wrong, hidden, judged, shown
 from course_lib.estimate.units import count_text
 from course_lib.parallel.schedules import Schedule, looped, peak_activations
@@ -22,9 +25,13 @@ def _interleaved_cases(params: Params, rng: Random) -> list[Case]:
 def _interleaved_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     p, m, v = case.args
     if case.part == "refusal":
-        refused = type(outcome.value) is dict and set(outcome.value) == {"refused"}
-        told = f"{m} micro-batches do not form whole rounds of {p}; raise a ValueError that says so."
-        return judged(case, None if refused else ("not-refused", told), named=True)
+        refused = refusal(outcome.value)
+        if refused is None:
+            told = f"{m} micro-batches do not form whole rounds of {p}; raise a ValueError that says which numbers fit."
+            return judged(case, ("not-refused", told), named=True)
+        fits = any(int(found) and not int(found) % p for found in re.findall(r"\d+", refused))
+        told = f"{m} micro-batches are refused, but the ValueError names no number that fits rounds of {p}."
+        return judged(case, None if fits else ("no-number", told), named=True)
     schedule = runnable(outcome.value, case, p, m, looped(p, v))
     if not isinstance(schedule, Schedule):
         return judged(case, schedule, named=True)
@@ -88,8 +95,13 @@ def interleaved_rows(ranks: int, microbatches: int, chunks: int) -> list[list[tu
 # ~ if microbatches % ranks: ==> if microbatches % ranks or microbatches % 2:
 # %% wrong: refuses a single micro-batch => generality refused
 # ~ if microbatches % ranks: ==> if microbatches % ranks or microbatches == 1:
+# %% wrong: refuses without a number that fits => generality no-number
+# ~ raise ValueError( ==> raise ValueError("these micro-batches do not fit") if microbatches else ValueError(
 # %% wrong: refuses with an assertion => generality raised
 # ~ raise ValueError( ==> raise AssertionError(
+# %% wrong: returns a refusal instead of raising it => generality not-refused
+# ~ raise ValueError(f"{microbatches} micro-batches do not form whole rounds of {ranks}; {fits}.")
+# ~~ ==> return {"refused": f"{microbatches} micro-batches do not form whole rounds of {ranks}; {fits}."}
 # %% wrong: plain 1F1B's warm-up => values order
 # ~ 2 * (ranks - 1 - rank) + (chunks - 1) * ranks ==> ranks - 1 - rank
 # %% wrong: one forward too many ahead => cost too-much-memory

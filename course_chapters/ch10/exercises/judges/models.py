@@ -74,7 +74,7 @@ def _alike(got: Tensor, want: Tensor) -> bool:
     return bool((got - want).abs().max() <= 1e-9 * (1 + want.abs().max()))
 
 
-def _cause(case: Case, rank: int, stage: int, grad: Tensor, order: Sequence[Sequence[Any]]) -> Fault:
+def _cause(case: Case, rank: int, stage: int, grad: Tensor, order: Sequence[Sequence[object]]) -> Fault:
     """Why a stage's gradient is wrong, as far as the order of the work on its rank shows."""
     lead, m = f"stage {stage} on rank {rank}", len(case.secret[1])
     if not bool(torch.isfinite(grad).all()):

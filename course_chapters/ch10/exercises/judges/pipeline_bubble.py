@@ -3,6 +3,7 @@ from course_grader.judging.cases import hidden, shown
 from course_lib.estimate.units import count_text
 
 right = Worked("pipeline-bubble")
+INVERSE = "Is the bubble at most `most` with this number, and larger with one micro-batch fewer?"
 
 
 def _sizes(stages: int, microbatches: int) -> str:
@@ -38,7 +39,7 @@ JUDGING = Judging(
     verdicts=one_verdict(
         table(
             Column("bubble", "(a fraction of one)", rel=EXACT, words=_sizes, hint="Draw the slots of two stages."),
-            Column("inverse", "micro-batches", rel=EXACT, words=_limit),
+            Column("inverse", "micro-batches", rel=EXACT, words=_limit, hint=INVERSE),
             right=right,
         )
     ),

@@ -1,7 +1,6 @@
-from typing import Any
-
 from course_chapters.ch10.exercises.read_a_gantt import NAMES
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, hidden, oracle, shown
+from course_grader.judging.cases import Maker
 from course_lib.parallel.schedules import breadth_first, gpipe, interleaved, naive, one_f_one_b, zb_h1, zb_h2
 from course_lib.parallel.timeline import Durations, play
 
@@ -31,7 +30,7 @@ def _spans(
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
-    def chart(make: Any, name: str, share: str, schedule: str, p: int, m: int, chunks: int) -> Case:
+    def chart(make: Maker, name: str, share: str, schedule: str, p: int, m: int, chunks: int) -> Case:
         scale = 10 ** (rng.uniform(-3, 2) if make is shown else rng.choice((-9, 4)))
         return make(name, share, _spans(scale, schedule, p, m, chunks, rng), secret=(schedule, p, m, chunks))
 

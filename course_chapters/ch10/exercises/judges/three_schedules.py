@@ -1,5 +1,6 @@
 from course_chapters.ch10.exercises.judges.schedules import longer, runnable
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Wrong, hidden, judged, shown
+from course_lib.estimate.units import count_text
 from course_lib.parallel.schedules import Schedule, peak_activations
 from course_lib.parallel.timeline import Durations
 
@@ -75,7 +76,7 @@ def _time_fault(schedule: Schedule) -> Fault | None:
     if min(missing) < 0 or not any(missing):
         return "slower", f"{found[0]} Who waits for whom?"
     rank = next(rank for rank, forwards in enumerate(missing) if forwards)
-    first = f"Rank {rank} does {ahead[rank]} forward(s) before its first backward"
+    first = f"Rank {rank} does {count_text(ahead[rank], 'forward')} before its first backward"
     return "warm-up-short", f"{found[0]} {first}: can the gradient be back by then?"
 
 

@@ -24,6 +24,7 @@ SHARES = Column(
         f"{tokens:,} tokens, hidden {hidden:,}, tp {tp}, cp {cp}, {'with' if sp else 'without'} sequence parallelism"
     ),
     rel=CLOSE,
+    hint="Of the 24 and the 10, which does tp divide, and which does cp?",
 )
 
 

@@ -1,14 +1,7 @@
 import math
 
-from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Worked, shares, shown, table
-from course_grader.judging.random_inputs import (
-    draw_rows,
-    each_changed,
-    generality,
-    logarithmic,
-    safely_off_whole,
-    unseen,
-)
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Worked, draw_rows, shares, shown, table
+from course_grader.judging.random_inputs import each_changed, generality, logarithmic, safely_off_whole, unseen
 
 right = Worked("hide-the-ring")
 

@@ -1,10 +1,9 @@
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
-from course_chapters.ch11.exercises.judges.shared import placed
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, hidden, judged, shown
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, hidden, judged, placed, shown
+from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 
 right = Worked("mean-over-the-mesh")
@@ -21,7 +20,7 @@ def _mean_cases(params: Params, rng: Random) -> list[Case]:
         across: bool = False,
         shapes: Sequence[tuple[int, ...]] = ((2,), (2, 2, 3), (5, 1)),
         view: bool = False,
-    ) -> Any:
+    ) -> PerRank:
         """Ranks with cp innermost, or with dp innermost where `across`; ranks of tp are innermost of all, and hold
         other weights."""
 
@@ -64,8 +63,6 @@ def _mean_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         for at, tensor in enumerate(got["gradients"]):
             if fault := tensor_fault(f"rank {rank}, gradient {at}", tensor, want[at]):
                 return placed(fault, "gradients")
-        if got["touched"] is not False:
-            return "changed", f"rank {rank}: an argument was changed; return new tensors."
         if got["shared"] is not False:
             return "given-back", f"rank {rank}: a given gradient came back; return new tensors."
     return None

@@ -1,14 +1,15 @@
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from course_chapters.ch11.exercises.judges.shared import log_sum_fault, placed
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, describe, hidden, judged, shown
+from course_chapters.ch11.exercises.judges.shared import log_sum_fault
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, describe, judged, placed
+from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 
 Pair = tuple[Tensor, Tensor]
+right = Worked("merge-partial-attention")
 ROUNDED = 2.0**-22  # of the largest log-sum: what a weight may be off because the total was rounded to fp32
 
 
@@ -50,25 +51,14 @@ def _merge_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def merged_pair(parts: Sequence[Pair]) -> Pair:
-    """Output and log-sum over all parts, in float64."""
-    log_sums = torch.stack([log_sum for _, log_sum in parts]).double()
-    total = log_sums.logsumexp(0)
-    shares = (log_sums - total).exp().nan_to_num(0.0).unsqueeze(-1)
-    return sum(share * output.double().nan_to_num(0.0) for share, (output, _) in zip(shares, parts, strict=True)), total
-
-
 def _merge_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    parts, got = case.args[0], outcome.value["merged"]
-    if outcome.value["touched"] is not False:
-        return "changed", "a given tensor was changed; return new ones."
+    parts, got = case.args[0], outcome.value
     if type(got) not in (tuple, list) or len(got) != 2:
         return "wrong-shape", f"return (output, log_sum), two tensors; got {describe(got)}."
-    output, total = merged_pair(parts)
-    log_sums = [two.double() for _, two in parts]
+    (output, total), log_sums = right.value(case), [two.double() for _, two in parts]
     size = max((two[two > -math.inf].abs().max().item() for two in log_sums if (two > -math.inf).any()), default=0.0)
-    output_fault = tensor_fault("the output", got[0], output.float(), rel=1e-4 + ROUNDED * size)
-    return placed(output_fault, "merged", 0) or placed(log_sum_fault("the log-sum", got[1], total), "merged", 1)
+    output_fault = tensor_fault("the output", got[0], output, rel=1e-4 + ROUNDED * size)
+    return placed(output_fault, 0) or placed(log_sum_fault("the log-sum", got[1], total), 1)
 
 
 JUDGING = Judging(

@@ -1,10 +1,12 @@
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, hidden, judged, ranks_text, shown
+from torch import Tensor
+
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, hidden, oracle, ranks_text, shown
+from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
-from course_grader.judging.traffic import too_few_bytes
+from course_grader.judging.traffic import bytes_fault
 
 right = Worked("norm-gradients")
 
@@ -20,7 +22,7 @@ KINDS = {
 def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, n = coin_of(rng), params["ranks"]
 
-    def data(ranks: int, steps: int, kinds: Mapping[str, str], mixed: bool = False) -> Any:
+    def data(ranks: int, steps: int, kinds: Mapping[str, str], mixed: bool = False) -> PerRank:
         sizes = {
             name: (rng.randrange(1, 5), rng.randrange(1, 4)) if at % 2 else (rng.randrange(2, 6),)
             for at, name in enumerate(kinds)
@@ -31,7 +33,7 @@ def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
             for _ in range(ranks)
         ]
         listed = [list(kinds)[:: -1 if mixed and rank % 2 else 1] for rank in range(ranks)]
-        rows: list[tuple[Any, ...]] = [
+        rows: list[tuple[dict[str, str], float, dict[str, Tensor], list[dict[str, Tensor]]]] = [
             ({name: kinds[name] for name in names}, 0.1, weights, [])
             for names, weights in zip(listed, own, strict=True)
         ]
@@ -60,9 +62,8 @@ def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _sync_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    wants = right.value(case)
-    for rank, (got, want) in enumerate(zip(results, wants, strict=True)):
+def _sync_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    for rank, (got, want) in enumerate(zip(outcome.value, right.value(case), strict=True)):
         if set(got) != set(want):
             return "other-names", f"rank {rank}: return a gradient for each of {', '.join(sorted(want))}."
         for name in want:
@@ -71,32 +72,21 @@ def _sync_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     return None
 
 
-def _sync_cost(case: Case, outcome: Outcome) -> Fault | None:
+def _sync_cost(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     kinds, _, weights, steps = (case.per_rank or ())[0]
     n, size = case.ranks or 1, sum(4 * weights[name].numel() for name, kind in kinds.items() if kind == "partial")
     most = len(steps) * (2 * (n - 1) * (-(-size // 4 // n)) * 4)
-    for rank, sent in enumerate(outcome.meter["bytes_sent"]):
-        if outcome.meter["collectives"][rank] > len(steps):
-            return (
-                "many-calls",
-                f"rank {rank} made {outcome.meter['collectives'][rank]} calls in {len(steps)} steps; join the partial "
-                f"gradients in one.",
-            )
-        if sent > most:
-            return (
-                "too-many-bytes",
-                f"rank {rank} sent {sent:,} bytes; an all-reduce of the partial gradients takes at most {most:,}.",
-            )
-    least = (n > 1) * len(steps) * size / 2
-    return too_few_bytes(outcome.meter, [least] * n, [least] * n)
+    calls, least = max(outcome.meter["collectives"]), (n > 1) * len(steps) * size / 2
+    if calls > len(steps):
+        return "many-calls", f"a rank made {calls} calls in {len(steps)} steps; join the partial gradients in one."
+    needs = "an all-reduce of the partial gradients takes at most"
+    return bytes_fault(outcome.meter, [most] * n, needs, [least] * n)
 
 
 JUDGING = Judging(
     shares="values:weights 0.4, cost:bytes 0.2, generality:names 0.4",
     cases=_sync_cases,
-    verdicts=lambda params, case, outcome: judged(
-        case, _sync_fault(case, outcome.value), ("cost", "bytes", _sync_cost(case, outcome)), named=True
-    ),
+    verdicts=oracle(_sync_fault, {"cost:bytes": _sync_cost}, named=True),
     why="""A norm's weight is used by every token, and each rank saw some of them, so the gradients add up. Averaging
 makes the norms learn N times more slowly and keeps the copies equal: nothing but a comparison with one process shows
 it.""",

@@ -1,15 +1,14 @@
-from typing import Any
-
 import torch
 
-from course_chapters.ch11.exercises.judges.reference import RANKS, block_bytes, cut, shards, touched, weighed
-from course_chapters.ch11.exercises.judges.shared import log_sum_fault, placed
+from course_chapters.ch11.exercises.judges.reference import RANKS, block_bytes, cut, rank_fault, shards, weighed
+from course_chapters.ch11.exercises.judges.shared import log_sum_fault
 from course_chapters.ch11.exercises.probes import MEASURED
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Weighed, Worked, first, judged
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Weighed, Worked, oracle
 from course_grader.judging.cases import hidden, shown, under
-from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE, moved_early
-from course_grader.judging.tensors import coin_of, tensor_fault
-from course_grader.judging.traffic import off_the_ring, too_few_bytes
+from course_grader.judging.mistakes import Fault, placed
+from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE, PerRank
+from course_grader.judging.tensors import coin_of
+from course_grader.judging.traffic import bytes_fault, off_the_ring
 
 right = Worked("ring-attention")
 
@@ -17,58 +16,62 @@ right = Worked("ring-attention")
 def _ring_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(ranks: int, length: int, how: str, name: str, *heads: int, measured: bool = False, **more: Any) -> Any:
+    def data(
+        ranks: int,
+        length: int,
+        how: str,
+        name: str,
+        *heads: int,
+        measured: bool = False,
+        dtype: torch.dtype = torch.float32,
+        size: float = 1.0,
+    ) -> PerRank:
         packed = torch.tensor(sorted(rng.choice((3, 4, 9)) for _ in range(length)))
         masks: dict[str, dict[str, object]] = {"window": {"window": 5}, "documents": {"documents": packed}}
         options = masks.get(name, {}) | ({MEASURED: True} if measured else {})
-        return shards(coin, cut(length, ranks, rng, how), (name, options), *heads, **more)
+        return shards(coin, cut(length, ranks, rng, how), (name, options), *heads, dtype=dtype, size=size)
 
-    def far(name: str, part: str, *args: Any, **more: Any) -> Case:
-        return hidden(name, part, per_rank=data(*args, **more))
+    def far(name: str, part: str, rows: PerRank) -> Case:
+        return hidden(name, part, per_rank=rows)
 
     return [
         shown("four ranks, zig-zag, causal", "values:attention", per_rank=data(4, 16, "zig-zag", "causal")),
-        far("three ranks, everything visible", "values:attention", 3, 12, "contiguous", "all"),
-        far("four ranks, four query heads, two KV heads", "values:attention", 4, 16, "zig-zag", "all", 4, 2),
-        far("three ranks, tokens anywhere", "generality:layouts", 3, 17, "mixed", "causal", 4, 2, 6),
-        far("four ranks, 13 tokens", "generality:layouts", 4, 13, "zig-zag", "causal", 3, 1),
-        far("five ranks, three tokens", "generality:layouts", 5, 3, "zig-zag", "causal"),
-        far("two ranks", "generality:layouts", 2, 9, "contiguous", "causal"),
-        far("one rank alone", "generality:layouts", 1, 7, "contiguous", "causal", 4, 2),
-        far("three ranks, a sliding window", "generality:masks", 3, 18, "zig-zag", "window"),
-        far("three ranks, packed documents", "generality:masks", 3, 18, "mixed", "documents", 2, 1),
-        far("three ranks, keys before the query alone", "generality:masks", 3, 12, "mixed", "strict"),
-        far("three ranks, large scores", "generality:numbers", 3, 12, "zig-zag", "causal", size=60.0),
-        far("three ranks, bfloat16", "generality:numbers", 3, 15, "mixed", "causal", 4, 2, dtype=torch.bfloat16),
-        far("two ranks, fp16", "generality:numbers", 2, 9, "mixed", "documents", dtype=torch.float16),
-        far("ten ranks, memory", "cost:memory", 10, 20, "contiguous", "causal", 2, 2, 64, measured=True),
+        far("three ranks, everything visible", "values:attention", data(3, 12, "contiguous", "all")),
+        far("four ranks, four query heads, two KV heads", "values:attention", data(4, 16, "zig-zag", "all", 4, 2)),
+        far("three ranks, tokens anywhere", "generality:layouts", data(3, 17, "mixed", "causal", 4, 2, 6)),
+        far("four ranks, 13 tokens", "generality:layouts", data(4, 13, "zig-zag", "causal", 3, 1)),
+        far("five ranks, three tokens", "generality:layouts", data(5, 3, "zig-zag", "causal")),
+        far("two ranks", "generality:layouts", data(2, 9, "contiguous", "causal")),
+        far("one rank alone", "generality:layouts", data(1, 7, "contiguous", "causal", 4, 2)),
+        far("three ranks, a sliding window", "generality:masks", data(3, 18, "zig-zag", "window")),
+        far("three ranks, packed documents", "generality:masks", data(3, 18, "mixed", "documents", 2, 1)),
+        far("three ranks, keys before the query alone", "generality:masks", data(3, 12, "mixed", "strict")),
+        far("three ranks, large scores", "generality:numbers", data(3, 12, "zig-zag", "causal", size=60.0)),
+        far("three ranks, bfloat16", "generality:numbers", data(3, 15, "mixed", "causal", 4, 2, dtype=torch.bfloat16)),
+        far("two ranks, fp16", "generality:numbers", data(2, 9, "mixed", "documents", dtype=torch.float16)),
+        far("ten ranks, memory", "cost:memory", data(10, 20, "contiguous", "causal", 2, 2, 64, measured=True)),
         *under((LATE, BUFFER, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data(3, 12, "zig-zag", "causal")),
     ]
 
 
 def _ring_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     for rank, (got, want) in enumerate(zip(outcome.value, right.value(case), strict=True)):
-        fault = tensor_fault(f"rank {rank}'s output", got["out"], want["out"])
-        if fault and case.adversary is not None and fault[0] in ("other-numbers", "not-finite", "rounded"):
-            return moved_early(case, rank)
-        if fault:
-            return placed(fault, "out")
+        if fault := rank_fault(case, rank, "out", got, want):
+            return fault
         if fault := log_sum_fault(f"rank {rank}'s log-sum", got["log_sum"], want["log_sum"]):
             return placed(fault, "log_sum")
-    return touched(outcome.value)
+    return _ring_memory(case, outcome) if case.part == "memory" else None
 
 
-def _ring_bytes(case: Case, outcome: Outcome, direction: int) -> Fault | None:
-    blocks = block_bytes(case)
-    for rank, spent in enumerate(outcome.meter["bytes_sent"]):
-        most = sum(blocks) - blocks[(rank + direction) % len(blocks)]
-        if spent > most:
-            return "too-many-bytes", (
-                f"rank {rank} sent {spent:,} bytes; {most:,} are enough. Are blocks sent once more at the end, "
-                "padded, in another dtype, or with a copy for every query head?"
-            )
-    needed = [sum(blocks) - own for own in blocks] if case.part == "attention" else [0] * len(blocks)
-    return too_few_bytes(outcome.meter, [0] * len(blocks), needed)
+def _ring_bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    direction = 1 if params["direction"] == "next" else -1
+    if fault := off_the_ring(outcome.meter, direction, f"rank, rank {'+' if direction > 0 else '−'} 1, …"):
+        return fault
+    blocks, nothing = block_bytes(case), [0] * (case.ranks or 0)
+    most = [sum(blocks) - blocks[(rank + direction) % len(blocks)] for rank in range(len(blocks))]
+    needed = [sum(blocks) - own for own in blocks] if case.part == "attention" else nothing
+    needs = "are blocks sent once more, padded, wider, or once for every query head? Enough are"
+    return bytes_fault(outcome.meter, most, needs, nothing, needed)
 
 
 KEPT = 0.95  # of all blocks: six of ten are needed, with arithmetic in float64 eight; whoever keeps them all has 12
@@ -94,25 +97,13 @@ def _ring_weighed(params: Params, rng: Random) -> Weighed:
     return weighed(right, lambda options: shards(coin, positions, ("causal", options), 2, 2, 64), HELD)
 
 
-def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _ring_fault(params, case, outcome)
-    direction = 1 if params["direction"] == "next" else -1
-    if case.part == "memory":
-        return judged(case, first(fault, _ring_memory(case, outcome)), named=True)
-    cost = first(
-        off_the_ring(outcome.meter, direction, "rank, rank + 1, …" if direction > 0 else "rank, rank − 1, …"),
-        _ring_bytes(case, outcome, direction),
-    )
-    return judged(case, fault, *([("cost", "bytes", cost)] if case.adversary is None else []), named=True)
-
-
 JUDGING = Judging(
     shares="values:attention 0.3, cost:bytes 0.2, cost:memory 0.1, protocol:safe 0.1, generality:layouts 0.1, "
     "generality:masks 0.1, generality:numbers 0.1",
     measured_by_worker=("cost:memory",),
     weighed=_ring_weighed,
     cases=_ring_cases,
-    verdicts=_ring_verdicts,
+    verdicts=oracle(_ring_fault, {"cost:bytes": _ring_bytes}, named=True),
     why="""Attention is a sum over keys, and log-sums let it be merged block by block. Each block passes every rank
 once, N − 1 messages in all. The mask depends on positions in the whole sequence, so it holds for every layout.""",
     pytorch="`torch.distributed.tensor.experimental.context_parallel` replaces scaled_dot_product_attention with "

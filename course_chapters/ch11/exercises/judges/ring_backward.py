@@ -1,65 +1,69 @@
-from collections.abc import Sequence
-from typing import Any
-
 import torch
 
-from course_chapters.ch11.exercises.judges.reference import RANKS, Shards, block_bytes, cut, shards, touched, weighed
-from course_chapters.ch11.exercises.judges.shared import placed
+from course_chapters.ch11.exercises.judges.reference import (
+    RANKS,
+    PerRank,
+    block_bytes,
+    cut,
+    rank_fault,
+    shards,
+    weighed,
+    whole,
+)
 from course_chapters.ch11.exercises.probes import MEASURED
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Weighed, Worked, first, judged
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Weighed, Worked, oracle
 from course_grader.judging.cases import hidden, ranks_text, shown, under
-from course_grader.judging.ranks import BUFFERS_LATE, LATE, moved_early
-from course_grader.judging.tensors import coin_of, normal, tensor_fault
+from course_grader.judging.mistakes import Fault
+from course_grader.judging.ranks import BUFFERS_LATE, LATE
+from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import too_few_bytes
 
 right = Worked("ring-backward")
 FLOOR = 0.05  # the least scale of a gradient that is a difference of larger terms
 
 
-def _with_output(coin: torch.Generator, rows: Any) -> Any:
+def _with_output(coin: torch.Generator, rows: PerRank) -> PerRank:
     """The ranks' arguments, with the output, its log-sum and a gradient of it."""
-    whole = zip(rows, Shards(Case(name="", per_rank=rows)).whole(), strict=True)
-    return tuple((*row, out.float(), log_sum.float(), normal(coin, *out.shape)) for row, (out, log_sum) in whole)
+    pairs = zip(rows, whole(rows), strict=True)
+    return tuple((*row, out.float(), log_sum.float(), normal(coin, *out.shape)) for row, (out, log_sum) in pairs)
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["ranks"]
 
     def data(
-        ranks: int, length: int, how: str, name: str = "causal", *heads: int, size: float = 1.0, **options: Any
-    ) -> Any:
+        ranks: int, length: int, how: str, name: str = "causal", *heads: int, size: float = 1.0, **options: object
+    ) -> PerRank:
         return _with_output(coin, shards(coin, cut(length, ranks, rng, how), (name, options), *heads, size=size))
 
-    def far(name: str, part: str, *args: Any, **options: Any) -> Case:
-        return hidden(name, part, per_rank=data(*args, **options))
+    def far(name: str, part: str, rows: PerRank) -> Case:
+        return hidden(name, part, per_rank=rows)
 
     return [
         shown(f"{ranks_text(n)}, zig-zag, causal", "values:kv", per_rank=data(n, 4 * n, "zig-zag")),
-        far(f"{ranks_text(n)}, everything visible", "values:kv", n, 4 * n, "zig-zag", "all"),
-        far("three ranks, four query heads, two KV heads", "generality:heads", 3, 12, "zig-zag", "causal", 4, 2),
-        far("two ranks, three query heads, one KV head", "generality:heads", 2, 8, "contiguous", "all", 3, 1, 6),
-        far("three ranks, tokens anywhere", "generality:layouts", 3, 16, "mixed"),
-        far("five ranks, three tokens", "generality:layouts", 5, 3, "zig-zag"),
-        far("one rank alone", "generality:layouts", 1, 6, "contiguous", "causal", 4, 2),
-        far("three ranks, keys before the query alone", "generality:layouts", 3, 11, "mixed", "strict"),
-        far("three ranks, a sliding window", "generality:layouts", 3, 15, "zig-zag", "window", window=4),
-        far("two ranks, large scores", "generality:layouts", 2, 8, "zig-zag", size=12.0),
-        far("ten ranks, memory", "cost:memory", 10, 20, "contiguous", "causal", 2, 2, 64, **{MEASURED: True}),
+        far(f"{ranks_text(n)}, everything visible", "values:kv", data(n, 4 * n, "zig-zag", "all")),
+        far("three ranks, four query heads, two KV heads", "generality:heads", data(3, 12, "zig-zag", "causal", 4, 2)),
+        far("two ranks, three query heads, one KV head", "generality:heads", data(2, 8, "contiguous", "all", 3, 1, 6)),
+        far("three ranks, tokens anywhere", "generality:layouts", data(3, 16, "mixed")),
+        far("five ranks, three tokens", "generality:layouts", data(5, 3, "zig-zag")),
+        far("one rank alone", "generality:layouts", data(1, 6, "contiguous", "causal", 4, 2)),
+        far("three ranks, keys before the query alone", "generality:layouts", data(3, 11, "mixed", "strict")),
+        far("three ranks, a sliding window", "generality:layouts", data(3, 15, "zig-zag", "window", window=4)),
+        far("two ranks, large scores", "generality:layouts", data(2, 8, "zig-zag", size=12.0)),
+        far("ten ranks, memory", "cost:memory", data(10, 20, "contiguous", "causal", 2, 2, 64, **{MEASURED: True})),
         *under((LATE, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data(3, 12, "zig-zag")),
     ]
 
 
-def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    for rank, (got, want) in enumerate(zip(results, right.value(case), strict=True)):
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    for rank, (got, want) in enumerate(zip(outcome.value, right.value(case), strict=True)):
         for name in ("dk", "dv", "dq"):
-            if (fault := tensor_fault(f"rank {rank}'s {name}", got[name], want[name], floor=FLOOR)) is None:
-                continue
-            early = case.adversary is not None and fault[0] in ("other-numbers", "not-finite", "rounded")
-            return moved_early(case, rank) if early else placed(fault, name)
-    return touched(results)
+            if fault := rank_fault(case, rank, name, got, want, FLOOR):
+                return fault
+    return _memory(case, outcome) if case.part == "memory" else None
 
 
-def _bytes(case: Case, outcome: Outcome) -> Fault | None:
+def _bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     blocks, spent = block_bytes(case), sum(outcome.meter["bytes_sent"])
     most = (2 * len(blocks) - 1) * sum(blocks) if len(blocks) > 1 else 0
     if spent <= most:
@@ -95,22 +99,13 @@ def _weighed(params: Params, rng: Random) -> Weighed:
     )
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _fault(case, outcome.value)
-    if case.part == "memory":
-        return judged(case, first(fault, _memory(case, outcome)), named=True)
-    return judged(
-        case, fault, *([("cost", "bytes", _bytes(case, outcome))] if case.adversary is None else []), named=True
-    )
-
-
 JUDGING = Judging(
     shares="values:kv 0.35, cost:bytes 0.2, cost:memory 0.1, protocol:safe 0.1, generality:heads 0.1, "
     "generality:layouts 0.15",
     measured_by_worker=("cost:memory",),
     weighed=_weighed,
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=oracle(_fault, {"cost:bytes": _bytes}, named=True),
     why="""P follows from the saved log-sum, so no forward pass is repeated and no P is stored. dQ stays at home,
 because every block of keys comes by. dK and dV are sums over the queries of all ranks: their accumulator travels with
 the block, and a last message takes it home.""",

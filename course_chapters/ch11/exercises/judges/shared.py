@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,12 +24,7 @@ def once(parts: Sequence[Sequence[int]], length: int) -> Fault | None:
 SHARP = 2e-5  # of a log-sum in fp32, relative to the largest in the case
 
 
-def placed(fault: Fault | None, *where: Any) -> Wrong | None:
-    """A fault, and the part of what came back that it is in: there a shipped mistake may have done the same."""
-    return fault and Wrong(*fault)._replace(where=where)
-
-
-def log_sum_fault(where: str, got: Any, want: Tensor) -> Fault | None:
+def log_sum_fault(where: str, got: Tensor, want: Tensor) -> Fault | None:
     """What is wrong with log-sums: −∞ in other places, a dtype other than fp32, or other numbers."""
     if fault := kind_fault(where, got, want.float()):
         return fault

@@ -1,8 +1,7 @@
 from collections.abc import Sequence
-from typing import Any
 
 from course_chapters.ch11.exercises.judges.shared import once
-from course_grader.judging import Case, Fault, Judging, Params, Random, hidden, judged, shown
+from course_grader.judging import Case, Checked, Fault, Judging, Params, Random, Worked, hidden, shown, table
 
 
 def _split_cases(params: Params, rng: Random) -> list[Case]:
@@ -27,32 +26,33 @@ def _split_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _split_fault(case: Case, values: Sequence[Any]) -> Fault | None:
-    for (lengths, ranks), got in zip(case.args[1], values, strict=True):
-        lead = f"lengths {lengths[:6]}{' …' * (len(lengths) > 6)} on {ranks} ranks: "
-        seen = [at + 1 for length in lengths for at in range(length)]
-        parts = [[int(p) for p in own] for own in got]
-        if len(parts) != ranks:
-            return "wrong-shape", f"{lead}{len(parts)} lists came back; return one for each rank."
-        if fault := once(parts, len(seen)):
-            return fault[0], lead + fault[1]
-        work, counts = [sum(seen[p] for p in own) for own in parts], [len(own) for own in parts]
-        if max(work) > 1.05 * sum(work) / ranks + max(lengths, default=0):
-            name = "equal-tokens" if max(counts) - min(counts) <= 1 else "unbalanced"
-            why = "equal numbers of tokens are not equal work." if name == "equal-tokens" else ""
-            return (
-                name,
-                f"{lead}the busiest rank has {max(work) * ranks / sum(work):.3g} times the mean work. {why}".strip(),
-            )
-        if max(counts) > 1.05 * sum(counts) / ranks + 1:
-            return "uneven-tokens", f"{lead}a rank holds {max(counts)} tokens; the mean is {sum(counts) / ranks:.3g}."
+def _words(lengths: Sequence[int], ranks: int) -> str:
+    return f"lengths {lengths[:6]}{' …' * (len(lengths) > 6)} on {ranks} ranks"
+
+
+def _split_fault(row: tuple[Sequence[int], int], got: Sequence[Sequence[int]], want: object) -> Fault | None:
+    lengths, ranks = row
+    seen = [at + 1 for length in lengths for at in range(length)]
+    parts = [[int(p) for p in own] for own in got]
+    if len(parts) != ranks:
+        return "wrong-shape", f"{len(parts)} lists came back; return one for each rank."
+    if fault := once(parts, len(seen)):
+        return fault
+    work, counts = [sum(seen[p] for p in own) for own in parts], [len(own) for own in parts]
+    if max(work) > 1.05 * sum(work) / ranks + max(lengths, default=0):
+        told = f"the busiest rank has {max(work) * ranks / sum(work):.3g} times the mean work."
+        if max(counts) - min(counts) <= 1:
+            return "equal-tokens", f"{told} equal numbers of tokens are not equal work."
+        return "unbalanced", told
+    if max(counts) > 1.05 * sum(counts) / ranks + 1:
+        return "uneven-tokens", f"a rank holds {max(counts)} tokens; the mean is {sum(counts) / ranks:.3g}."
     return None
 
 
 JUDGING = Judging(
     shares="values:balance 0.6, generality:lengths 0.4",
     cases=_split_cases,
-    verdicts=lambda params, case, outcome: judged(case, _split_fault(case, outcome.value), named=True),
+    verdicts=table(Checked("", _split_fault, words=_words), right=Worked("split-packed-documents")),
     why="""The work of a token is its position in its document, plus one. Dealing tokens in that order, back and forth,
 leaves any two ranks at most one token's work apart. Real implementations cut each document in 2N blocks, because
 kernels want long runs; they then pad the short ones.""",

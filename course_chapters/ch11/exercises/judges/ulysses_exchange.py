@@ -1,17 +1,14 @@
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
-from course_chapters.ch11.exercises.judges.reference import touched
-from course_chapters.ch11.exercises.probes import REFUSED
-from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
+from course_grader.exercises.probes import NOT_ANSWERED, refusal
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, describe, oracle
 from course_grader.judging.cases import hidden, ranks_text, shown
-from course_grader.judging.ranks import over_ranks
+from course_grader.judging.ranks import PerRank, over_ranks
 from course_grader.judging.tensors import coin_of, normal
-from course_grader.judging.traffic import too_few_bytes
+from course_grader.judging.traffic import bytes_fault
 
 right = Worked("ulysses-exchange")
 
@@ -21,7 +18,7 @@ def _exchange_cases(params: Params, rng: Random) -> list[Case]:
 
     def data(
         which: int, heads: int, lengths: Sequence[int], dtype: torch.dtype = torch.float32, view: bool = False
-    ) -> Any:
+    ) -> PerRank:
         ranks, total, rows = len(lengths), sum(lengths), []
         for length in lengths:
             shape = (heads // ranks, total, width) if which else (heads, length, width)
@@ -61,16 +58,15 @@ def largest_fit(heads: int, ranks: int) -> int:
     return next(n for n in range(ranks - 1, 0, -1) if heads % n == 0 or n % heads == 0)
 
 
-def _refused_fault(heads: int, results: Sequence[Any]) -> Fault | None:
+def _refused_fault(heads: int, results: Sequence[object]) -> Fault | None:
     n = len(results)
     for rank, got in enumerate(results):
-        if type(got["x"]) is not str or not got["x"].startswith(REFUSED):
-            return (
-                "not-refused",
-                f"rank {rank} returned {describe(got['x'])}; {heads} heads on {n} ranks must raise ValueError.",
-            )
-        numbers = re.findall(r"\d+", got["x"])
-        if not numbers or int(numbers[-1]) != largest_fit(heads, n) or not re.search(r"\d\W*$", got["x"]):
+        said = refusal(got)
+        if said is None:
+            told = f"rank {rank} returned {describe(got)}; {heads} heads on {n} ranks must raise ValueError."
+            return "not-refused", told
+        numbers = re.findall(r"\d+", said)
+        if not numbers or int(numbers[-1]) != largest_fit(heads, n) or not re.search(r"\d\W*$", said):
             return "other-number", (
                 f"rank {rank}: the message must end with the largest number of ranks below {n} that fits {heads} "
                 f"heads: as a divisor, or as a multiple."
@@ -78,49 +74,38 @@ def _refused_fault(heads: int, results: Sequence[Any]) -> Fault | None:
     return None
 
 
-def _exchange_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    rows = case.per_rank or ()
+def _exchange_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    rows, results = case.per_rank or (), outcome.value
     if case.part == "refused":
         return _refused_fault(len(rows[0][-1]), results)
     for rank, got in enumerate(results):
-        if type(got["x"]) is str and got["x"] == NOT_ANSWERED:
+        if type(got) is str and got == NOT_ANSWERED:
             return "not-answered", "this function is not answered yet."
-        if type(got["x"]) is str:
-            return "refused", f"rank {rank} raised {got['x']}."
-    got, want = ([row["x"] for row in rows] for rows in (results, right.value(case)))
-    return over_ranks(case, got, want, where=("x",)) or touched(results)
+        if (said := refusal(got)) is not None:
+            return "refused", f"rank {rank} raised ValueError: {said[:200]}."
+    return over_ranks(case, results, right.value(case))
 
 
-def _exchange_bytes(case: Case, outcome: Outcome) -> Fault | None:
+def _exchange_bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     rows = case.per_rank or ()
+    if case.part == "refused":
+        return None
     which, lengths = rows[0][:2]
     n, needed = len(rows), list[int]()
     for rank, (*_, x) in enumerate(rows):
         row = x.shape[-1] * x.element_size()
         if which:
-            most = len(x) * (sum(lengths) - lengths[rank]) * row
+            needed.append(len(x) * (sum(lengths) - lengths[rank]) * row)
         else:
-            most = (max(len(x), n) * (n - 1) // n) * lengths[rank] * row
-        needed.append(most)
-        if outcome.meter["bytes_sent"][rank] > most:
-            return (
-                "too-many-bytes",
-                f"rank {rank} sent {outcome.meter['bytes_sent'][rank]:,} bytes; the other ranks need {most:,} of it.",
-            )
-    return too_few_bytes(outcome.meter, needed, [0] * n)
-
-
-def _exchange_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _exchange_fault(case, outcome.value)
-    cost = None if case.part == "refused" else _exchange_bytes(case, outcome)
-    return judged(case, fault, ("cost", "bytes", cost), named=True)
+            needed.append((max(len(x), n) * (n - 1) // n) * lengths[rank] * row)
+    return bytes_fault(outcome.meter, needed, "of its `x`, the other ranks need", needed, [0] * n)
 
 
 JUDGING = Judging(
     shares="values:heads 0.2, values:tokens 0.2, cost:bytes 0.2, generality:heads 0.15, generality:refused 0.1, "
     "generality:layouts 0.15",
     cases=_exchange_cases,
-    verdicts=_exchange_verdicts,
+    verdicts=oracle(_exchange_fault, {"cost:bytes": _exchange_bytes}, named=True),
     why="""Attention treats heads apart, so a rank with all tokens of some heads needs no other rank. The all-to-all
 moves (N − 1)/N of what a rank has, whatever N is. The number of heads limits the number of ranks; KV heads can be sent
 to several ranks, at the cost of bytes.""",
@@ -162,6 +147,11 @@ def heads_to_tokens(comm, x, lengths: list[int]) -> torch.Tensor:
 # +     comm.all_gather(held, padded)
 # +     whole = torch.cat([one[:, :length] for one, length in zip(held, lengths, strict=True)], 1)
 # +     return whole[comm.rank * heads // n : comm.rank * heads // n + share].clone()
+# %% wrong: the received buffer viewed as it is => values one-view
+# > what one rank sent is one stretch of the received numbers: view each stretch alone, then join them along the tokens.
+# -     pieces = zip(got.split(into), lengths, strict=True)
+# -     return torch.cat([piece.view(share, length, width) for piece, length in pieces], 1)
+# +     return got.view(share, sum(lengths), width)
 # %% wrong: strided heads => values
 # > a rank has every N-th head here; give it neighboring heads.
 # ~ x[j * heads // n : j * heads // n + share] ==> (x[j::n] if heads >= n else x[j * heads // n : j * heads // n + 1])
@@ -175,6 +165,8 @@ def heads_to_tokens(comm, x, lengths: list[int]) -> torch.Tensor:
 # ~ if heads % m == 0 or m % heads == 0) ==> if heads % m == 0)
 # %% wrong: two ranks are suggested at least => generality other-number
 # ~ use {fits} ==> use {max(fits, 2)}
+# %% wrong: returns a refusal instead of raising it => generality not-refused
+# ~ raise ValueError(f"{heads} heads cannot be spread over {n} ranks; use {fits}") ==> return {"refused": f"use {fits}"}
 # %% wrong: equal lengths => values raised
 # ~ got = x.new_empty(sum(lengths) * share * width) ==> got = torch.empty_like(torch.cat(parts))
 # ~ into = [length * share * width for length in lengths] ==> into = [len(part) for part in parts]

@@ -1,13 +1,11 @@
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
 
 from torch import Tensor
 
-from course_chapters.ch11.exercises.judges.reference import touched
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, first, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, first_of, oracle
 from course_grader.judging.cases import hidden, shown, under
-from course_grader.judging.ranks import BUFFERS_LATE, LATE, over_ranks
+from course_grader.judging.ranks import BUFFERS_LATE, LATE, PerRank, over_ranks
 from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import too_few_bytes
 
@@ -17,7 +15,7 @@ right = Worked("window-halo")
 def _halo_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(lengths: Sequence[int], window: int, heads: int = 2, view: bool = False) -> Any:
+    def data(lengths: Sequence[int], window: int, heads: int = 2, view: bool = False) -> PerRank:
         width = rng.randrange(1, 7)
 
         def tensor(length: int) -> Tensor:
@@ -54,12 +52,12 @@ def needs(lengths: Sequence[int], window: int, rank: int) -> range:
     return range(max(0, start - window + 1), start) if lengths[rank] else range(0)
 
 
-def _halo_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    pairs = ((name, [[row[name] for row in rows] for rows in (results, right.value(case))]) for name in ("k", "v"))
-    return first(*(over_ranks(case, got, want, where=(name,)) for name, (got, want) in pairs), touched(results))
+def _halo_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    pairs = zip(zip(*outcome.value, strict=True), zip(*right.value(case), strict=True), strict=True)
+    return first_of(over_ranks(case, *pair, where=(at,)) for at, pair in enumerate(pairs))
 
 
-def _halo_bytes(case: Case, outcome: Outcome) -> Fault | None:
+def _halo_bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     rows = case.per_rank or ()
     lengths, window = rows[0][:2]
     starts = [0, *accumulate(lengths)]
@@ -79,16 +77,10 @@ def _halo_bytes(case: Case, outcome: Outcome) -> Fault | None:
     return too_few_bytes(outcome.meter, [0] * len(rows), needed)
 
 
-def _halo_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _halo_fault(case, outcome.value)
-    cost = None if case.adversary else ("cost", "neighbors", _halo_bytes(case, outcome))
-    return judged(case, fault, *([cost] if cost else []), named=True)
-
-
 JUDGING = Judging(
     shares="values:keys 0.3, cost:neighbors 0.3, protocol:safe 0.1, generality:windows 0.15, generality:lengths 0.15",
     cases=_halo_cases,
-    verdicts=_halo_verdicts,
+    verdicts=oracle(_halo_fault, {"cost:neighbors": _halo_bytes}, named=True),
     why="""A query sees at most window − 1 keys before its rank's first token. All ranks know all lengths, so sender and
 receiver compute the same overlaps, and no rank has to ask. The bytes do not grow with the sequence or with the number
 of ranks.""",

@@ -1,14 +1,14 @@
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from course_chapters.ch11.exercises.judges.shared import once
-from course_grader.judging import FINE, Column, Fault, Judging, Params, Random, Worked, Wrong, hidden, judged, shown
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import FINE, Case, Checked, Column, Fault, Judging, Params, Random, Worked, table
+from course_grader.judging.cases import hidden, shown
 
 right = Worked("zig-zag-positions")
-RATIO = Column("imbalance", "times the mean", want=right[1], words=lambda parts: f"parts {parts}", rel=FINE)
+OVER = "A query at position p sees p + 1 keys. Divide the most work of a rank by the mean over all ranks."
+RATIO = Column("imbalance", "times the mean", words=lambda parts: f"parts {parts}", rel=FINE, hint=OVER)
 
 Parts = list[list[int]]
 
@@ -40,36 +40,27 @@ def _layout_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _layout_fault(case: Case, values: Sequence[Any]) -> Fault | None:
-    for (length, ranks), got in zip(case.args[1], values, strict=True):
-        want, lead = right[0](length, ranks), f"{length} tokens on {ranks} ranks: "
-        parts = [[int(p) for p in own] for own in got]
-        if parts == want:
-            continue
-        if len(parts) != ranks:
-            return "wrong-shape", f"{lead}{len(parts)} lists came back; return one for each rank."
-        if fault := once(parts, length):
-            return fault[0], lead + fault[1]
-        if [sorted(own) for own in parts] == [sorted(own) for own in want]:
-            return "other-order", f"{lead}each rank has the right tokens, in another order."
-        if sorted(map(sorted, parts)) == sorted(map(sorted, want)):
-            return "other-ranks", f"{lead}the parts are right, but they belong to other ranks."
-        told = "the parts are not those asked for. Where the length does not divide, which blocks are longer?"
-        return Wrong("other-parts", lead + told, lead)
-    return None
+def _layout_fault(row: tuple[int, int], got: Sequence[Sequence[int]], want: Parts) -> Fault | None:
+    (length, ranks), parts = row, [[int(p) for p in own] for own in got]
+    if parts == want:
+        return None
+    if len(parts) != ranks:
+        return "wrong-shape", f"{len(parts)} lists came back; return one for each rank."
+    if fault := once(parts, length):
+        return fault
+    if [sorted(own) for own in parts] == [sorted(own) for own in want]:
+        return "other-order", "each rank has the right tokens, in another order."
+    if sorted(map(sorted, parts)) == sorted(map(sorted, want)):
+        return "other-ranks", "the parts are right, but they belong to other ranks."
+    told = "the parts are not those asked for. Where the length does not divide, which blocks are longer?"
+    return "other-parts", told
 
 
-def _layout_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    if type(outcome.value) is str:  # not answered yet: the contract has said so
-        return judged(case, ("not-answered", "this function is not answered yet."))
-    fault = (RATIO.fault if case.args[0] else _layout_fault)(case, outcome.value)
-    return judged(case, fault, named=True)
-
-
+LAYOUT = Checked("", _layout_fault, words=lambda length, ranks: f"{length} tokens on {ranks} ranks")
 JUDGING = Judging(
     shares="values:layout 0.4, values:imbalance 0.3, generality:lengths 0.3",
     cases=_layout_cases,
-    verdicts=_layout_verdicts,
+    verdicts=table(LAYOUT, RATIO, right=right),
     why="""A query at position p sees p + 1 keys. Pairing an early token with a late one makes every pair cost the same,
 so all ranks finish together. Where the length does not divide, a few longer blocks cost almost nothing.""",
     pytorch="`context_parallel` reorders its buffers in this way by default (its load balancer for causal masks).",

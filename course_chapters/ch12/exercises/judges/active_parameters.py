@@ -1,5 +1,5 @@
 from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, each_changed, generality, plain
-from course_grader.judging.per_row import EXACT, Column, one_verdict, table
+from course_grader.judging.per_row import EXACT, Column, table
 
 right = Worked("active-parameters")
 
@@ -24,16 +24,11 @@ def _model_text(layers: int, width: int, ffn: int, experts: int, k: int, other: 
     return f"{layers} layers, width {width:,}, experts of {ffn:,}, {k} of {experts}, {other:,} others"
 
 
+COUNT = Column("", "parameters", words=_model_text, rel=EXACT)
 JUDGING = Judging(
     shares={"values:total": 0.4, "values:active": 0.4, "generality:edges": 0.2},
     cases=_parameter_cases,
-    verdicts=one_verdict(
-        table(
-            Column("total", "parameters", words=_model_text, rel=EXACT),
-            Column("active", "parameters", words=_model_text, rel=EXACT),
-            right=right,
-        )
-    ),
+    verdicts=table(COUNT, COUNT, right=right),
     why="""Memory follows the total, and FLOPs follow the active parameters: 6 per active parameter and token in
 training. Only the experts are multiplied, so “8x7B” has fewer than 8 times 7 billion parameters.""",
     pytorch="`sum(p.numel() for p in model.parameters())` is the total; nothing in PyTorch knows which of them "
@@ -83,6 +78,16 @@ def active_parameters(layers, width, ffn, experts, k, other):
 # ~~ ==> (experts + shared) * 3 * width * ffn + width * experts) + (experts - 1) * other
 # ~ (k + shared) * 3 * width * ffn + width * experts)
 # ~~ ==> (k + shared) * 3 * width * ffn + width * experts) + (experts - 1) * other
+# %% wrong: others in every layer => values
+# > `other` counts the whole model; it was added once for each layer.
+# ~ layers * ((experts + shared) * 3 * width * ffn + width * experts) + other
+# ~~ ==> layers * ((experts + shared) * 3 * width * ffn + width * experts + other)
+# ~ layers * ((k + shared) * 3 * width * ffn + width * experts) + other
+# ~~ ==> layers * ((k + shared) * 3 * width * ffn + width * experts + other)
+# %% wrong: everything in proportion to k => values
+# > this is k / experts of all parameters, but every token uses all of `other` and of the routers.
+# ~ return layers * ((k + shared) * 3 * width * ffn + width * experts) + other
+# ~~ ==> return total_parameters(layers, width, ffn, experts, k, other) * k // experts
 # %% wrong: one layer => values
 # > this is one layer.
 # ~ layers * ((experts ==> 1 * ((experts

@@ -1,15 +1,14 @@
 import math
 import random
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from course_chapters.ch12.exercises.judges.shared import times_text
-from course_grader.judging import Fault, Judging, Params, Worked, Wrong, describe, first_of, hidden, judged, shown
-from course_grader.judging.tensors import close, coin_of, factor, kind_fault
-from course_grader.judging.traffic import too_few_bytes
+from course_grader.judging import Fault, Judging, Params, Worked, Wrong, describe, hidden, judged, placed, shown, times
+from course_grader.judging.ranks import PerRank
+from course_grader.judging.tensors import coin_of, tensor_fault
+from course_grader.judging.traffic import bytes_fault
 from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("balance-loss")
@@ -19,7 +18,7 @@ REL = 2e-5
 def _loss_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(tokens: Sequence[int], experts: int, k: int, around: float = 0.0) -> Any:
+    def data(tokens: Sequence[int], experts: int, k: int, around: float = 0.0) -> PerRank:
         """Every rank prefers other experts."""
         likes = torch.randn(len(tokens), experts, generator=coin) * 1.5 + around
         return tuple(
@@ -45,9 +44,7 @@ def _loss_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def loss_faults(case: Case, results: Sequence[Any]) -> tuple[Fault | None, Fault | None]:
-    if any(row["changed"] is not False for row in results):
-        return ("changed", "the logits were changed."), None
+def loss_faults(case: Case, results: Sequence[Mapping[str, Tensor]]) -> tuple[Fault | None, Fault | None]:
     for rank, row in enumerate(results):
         one = row["loss"]
         if not isinstance(one, Tensor) or one.numel() != 1 or not one.is_floating_point():
@@ -58,34 +55,21 @@ def loss_faults(case: Case, results: Sequence[Any]) -> tuple[Fault | None, Fault
         if not math.isfinite(got):
             return ("not-finite", f"rank {rank}'s loss is {got}. Is a number of tokens zero?"), None
         if abs(got - true) > REL * max(1.0, true):
-            told = f"rank {rank}'s loss is {got:.6g}; the right one is {true:.6g}."
+            told = f"rank {rank}'s loss is {got:.6g}, {times(got, true)}."
             return Wrong("other-loss", told, where=("loss",)), None
-    found = (
-        _gradient_fault(f"rank {rank}: ", row["gradient"], want["gradient"]) for rank, (row, want) in enumerate(pairs)
-    )
-    return None, first_of(found)
-
-
-def _gradient_fault(lead: str, got: Tensor, want: Tensor) -> Fault | None:
-    if not want.numel():
-        return None
-    if got.shape == (0,):
-        return "no-gradient", f"{lead}no gradient reaches the logits, so the loss cannot balance anything."
-    if fault := kind_fault("The gradient", got, want):
-        return fault
-    told = f"{lead}the gradient of the logits is {times_text(factor(got, want))}."
-    return None if close(got, want, REL, 0.1) else Wrong("other-gradient", told, lead, ("gradient",))
+    for rank, (row, want) in enumerate(pairs):
+        lost = want["gradient"].numel() and row["gradient"].shape == (0,)
+        if fault := tensor_fault(f"rank {rank}", row["gradient"], want["gradient"], REL, 0.1):
+            told = f"rank {rank}: no gradient reaches the logits, so the loss cannot balance anything."
+            return None, ("no-gradient", told) if lost else placed(fault, "gradient")
+    return None, None
 
 
 def _loss_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     value, graph = loss_faults(case, outcome.value)
-    sent = outcome.meter["bytes_sent"]
-    experts = (case.per_rank or ())[0][0].shape[1]
+    n, experts = case.ranks or 1, (case.per_rank or ())[0][0].shape[1]
     reduced = params["counts"] == "global"
-    most, told = 8 * experts * reduced, [1.0 * (reduced and len(sent) > 1)] * len(sent)
-    cost = too_few_bytes(outcome.meter, told, told)
-    if max(sent) > most:
-        cost = "too-many-bytes", f"a rank sends {max(sent):,} bytes; {most} are enough for the counts."
+    cost = bytes_fault(outcome.meter, [8 * experts * reduced] * n, "the counts take", [reduced and n > 1] * n)
     if case.part == "loss":
         return judged(case, value, ("values", "gradient", graph), ("cost", "bytes", cost), named=True)
     if case.kind == "cost":

@@ -1,4 +1,5 @@
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -6,7 +7,7 @@ from torch import Tensor
 from course_chapters.ch12.exercises.judges.shared import ids_fault
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, hidden, judged, shown
-from course_grader.judging.tensors import close, coin_of, kind_fault
+from course_grader.judging.tensors import coin_of, kind_fault, tensor_fault
 
 right = Worked("bias-balance")
 
@@ -56,15 +57,22 @@ def _bias_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def steps_fault(case: Case, got: Any) -> Fault | None:
+class Step(TypedDict):
+    """What came back of a step; a word where there is no tensor."""
+
+    ids: Tensor
+    weights: Tensor
+    gradient: Tensor | str
+    bias: Tensor | str
+
+
+def steps_fault(case: Case, got: Sequence[Step]) -> Fault | None:
     """What is wrong in the first wrong step; each step is judged from the bias that the one before it gave."""
     what, tables, bias, k, rate = case.args
     for at, (step, given) in enumerate(zip(got, tables, strict=False)):
         lead = f"step {at + 1}: " if len(tables) > 1 else ""
         if type(step["bias"]) is str and step["bias"] == NOT_ANSWERED:
             return "not-answered", "`update` is not answered yet."
-        if step["changed"] is not False:
-            return "changed", f"{lead}a given tensor was changed."
         fault, counts = None, given
         if what != "update":
             fault = choice_fault(given, bias, k, step)
@@ -74,33 +82,28 @@ def steps_fault(case: Case, got: Any) -> Fault | None:
             bias = step["bias"]
         if fault:
             found = Wrong(*fault)
-            return found._replace(message=lead + found.message, lead=lead)
+            return found._replace(message=lead + found.message, lead=lead + found.lead)
     return None if len(got) == len(tables) else ("too-few", f"only {len(got)} of {len(tables)} steps were taken.")
 
 
-def choice_fault(scores: Tensor, bias: Tensor, k: int, step: Any) -> Fault | None:
+def choice_fault(scores: Tensor, bias: Tensor, k: int, step: Step) -> Fault | None:
     own = scores.clone().requires_grad_()
     ids, weights = right[0](own, bias, k)
-    for name, one, want in (("`ids`", step["ids"], ids), ("`weights`", step["weights"], weights)):
-        if fault := kind_fault(name, one, want):
-            return fault
-    if fault := ids_fault(step["ids"], ids, "with the largest sums"):
+    if fault := kind_fault("`ids`", step["ids"], ids) or ids_fault(step["ids"], ids, "with the largest sums"):
         return fault
-    if not close(step["weights"], weights, 5e-6):
-        return "other-weights", "the weights are wrong."
-    if type(step["gradient"]) is str:
+    if fault := tensor_fault("the weights", step["weights"], weights.detach(), 5e-6):
+        return fault
+    if isinstance(step["gradient"], str):
         if step["gradient"] == "bias":
             return "bias-gradient", "a gradient reaches the bias; only `update` may change it."
         return "no-gradient", "no gradient reaches the scores, so the router cannot learn."
-    if fault := kind_fault("The gradient of the scores", step["gradient"], scores):
-        return fault
     (weights * torch.arange(1.0, 1 + weights.numel()).view(-1, k)).sum().backward()
-    right_one = close(step["gradient"], own.grad, 1e-4, 0.1)  # type: ignore[arg-type]
-    return None if right_one else ("other-gradient", "the gradient of the scores is wrong.")
+    assert own.grad is not None
+    return tensor_fault("the gradient of the scores", step["gradient"], own.grad, 1e-4, 0.1)
 
 
-def update_fault(bias: Tensor, counts: Tensor, rate: float, got: Any) -> Fault | None:
-    if fault := kind_fault("The new bias", got, bias):
+def update_fault(bias: Tensor, counts: Tensor, rate: float, got: Tensor | str) -> Fault | None:
+    if (fault := kind_fault("The new bias", got, bias)) or isinstance(got, str):
         return fault
     if not got.isfinite().all():
         return "not-finite", "the bias is not finite. What if there are no copies?"

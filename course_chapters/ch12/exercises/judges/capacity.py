@@ -1,13 +1,9 @@
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from course_chapters.ch12.exercises.probes import CHANGED
-from course_grader.judging import EXACT, Column, Fault, Judging, Params, Random, Worked, first_of, judged, table
+from course_grader.judging import EXACT, Case, Checked, Column, Fault, Judging, Params, Random, Worked, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, plain
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("capacity")
 
@@ -15,7 +11,9 @@ right = Worked("capacity")
 def _capacity_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(tokens: int, k: int, experts: int, capacity: int, skew: float = 1.0, tie: bool = False) -> tuple[Any, ...]:
+    def data(
+        tokens: int, k: int, experts: int, capacity: int, skew: float = 1.0, tie: bool = False
+    ) -> tuple[Tensor, Tensor, int]:
         liked = torch.arange(1, experts + 1).double() ** -skew
         ids = torch.multinomial(liked.expand(max(tokens, 1), -1), k, generator=coin)[:tokens] * 64 + 1  # ids with gaps
         weights = torch.rand(tokens, k, generator=coin)
@@ -49,10 +47,8 @@ def _capacity_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def kept_fault(row: Any, got: Any, want: Tensor) -> Fault | None:
+def kept_fault(row: tuple[Tensor, Tensor, int], got: Tensor, want: Tensor) -> Fault | None:
     ids, _, capacity = row
-    if type(got) is str and got == CHANGED:
-        return "changed", f"{CHANGED}; make new ones."
     if fault := kind_fault("The mask", got, want):
         return fault
     if torch.equal(got, want):
@@ -73,18 +69,10 @@ SIZE = Column(
 )
 
 
-def _capacity_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    index, given = case.args
-    if index == 0:
-        return [*table(SIZE, right=right)(params, case, outcome)]
-    faults = (kept_fault(row, got, right[1](*row)) for row, got in zip(given, outcome.value, strict=True))
-    return judged(case, first_of(faults), named=True)
-
-
 JUDGING = Judging(
     shares={"values:size": 0.3, "values:kept": 0.4, "generality:edges": 0.3},
     cases=_capacity_cases,
-    verdicts=_capacity_verdicts,
+    verdicts=table(SIZE, Checked("", kept_fault), right=right),
     why="""A fixed capacity makes all shapes static, and pays with dropped copies and padding. Which copies are dropped
 is a policy. By position, the end of a batch loses more often, so a token's chance depends on its place.""",
     pytorch="PyTorch has no capacity: torchtitan is dropless and sends uneven all-to-alls. Megatron-Core offers "

@@ -1,16 +1,16 @@
 import math
 import random
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from course_chapters.ch12.exercises.judges.shared import times_text
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, first_of, judged
+from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked
 from course_grader.judging.cases import hidden, ranks_text, shown
-from course_grader.judging.tensors import close, coin_of, factor, kind_fault
-from course_grader.judging.traffic import too_few_bytes
+from course_grader.judging.mistakes import Fault, Wrong, first_of, judged, placed
+from course_grader.judging.ranks import PerRank
+from course_grader.judging.tensors import coin_of, tensor_fault
+from course_grader.judging.traffic import bytes_fault
 
 right = Worked("expert-gradient-scale")
 REL = 1e-5  # of the largest number: sums over a few ranks in fp32
@@ -25,7 +25,7 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
         idle: Callable[[int, int], bool] = lambda rank, expert: False,
         size: int = 5,
         experts: int = 2,
-    ) -> Any:
+    ) -> PerRank:
         """`idle` says on which ranks which expert has no token."""
 
         def normal(*shape: int) -> Tensor:
@@ -66,12 +66,10 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def average_faults(case: Case, results: Sequence[Any]) -> dict[str, Fault | None]:
+def average_faults(case: Case, results: Sequence[Mapping[str, Sequence[Tensor]]]) -> dict[str, Fault | None]:
     wants = right.value(case)
     wrong: Fault | None = None
-    if any(row["changed"] is not False for row in results):
-        wrong = "changed", "the weights were changed; only gradients may be."
-    elif any(len(row[part]) != len(want[part]) for row, want in zip(results, wants, strict=True) for part in PARTS):
+    if any(len(row[part]) != len(want[part]) for row, want in zip(results, wants, strict=True) for part in PARTS):
         wrong = "wrong-shape", "there are more or fewer gradients than parameters."
     if wrong:
         return {"dense": wrong, "experts": wrong}
@@ -93,17 +91,12 @@ def _gradient_fault(where: str, got: Tensor, want: Tensor, part: str) -> Fault |
     if got.shape == (0,):
         told = f"{where}: its gradient is None; the other replicas have one."
         return Wrong("no-gradient", told, f"{where}: ", (part,)) if want.any() else None
-    if fault := kind_fault(where, got, want):
-        return fault
-    if close(got, want, REL, 0.1):
-        return None
-    told = f"{where}: the gradient is {times_text(factor(got, want))}."
-    return Wrong("other-gradient", told, f"{where}: ", (part,))
+    return placed(tensor_fault(where, got, want, REL, 0.1), part)
 
 
-def size(given: Sequence[Any]) -> int:
+def size(given: Sequence[Tensor | tuple[int, ...]]) -> int:
     """Bytes of gradients, of which some are given as a shape alone."""
-    return 4 * sum(math.prod(one) if type(one) is tuple else one.numel() for one in given)
+    return 4 * sum(math.prod(one) if isinstance(one, tuple) else one.numel() for one in given)
 
 
 def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -111,18 +104,9 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     any_fault = faults["dense"] or faults["experts"]
     given = case.per_rank or ()
     most = [2 * (size(row[1]) + size(row[2])) for row in given]
-    over = [rank for rank, sent in enumerate(outcome.meter["bytes_sent"]) if sent > most[rank]]
-    n, copies = len(given), len(given) // given[0][0]
-    cost: Fault | None = None
-    if over:
-        cost = (
-            "too-many-bytes",
-            f"rank {over[0]} sends {outcome.meter['bytes_sent'][over[0]]:,} bytes; twice its parameters are "
-            f"{most[over[0]]:,}.",
-        )
-    elif case.part != "idle":
-        least = [0.9 * (size(row[1]) * (n > 1) + size(row[2]) * (copies > 1)) for row in given]
-        cost = too_few_bytes(outcome.meter, least, least)
+    n, copies, moves = len(given), len(given) // given[0][0], 0.9 * (case.part != "idle")
+    least = [moves * (size(row[1]) * (n > 1) + size(row[2]) * (copies > 1)) for row in given]
+    cost = bytes_fault(outcome.meter, most, "twice its parameters are", least)
     if case.part in ("experts", "dense"):
         other = "dense" if case.part == "experts" else "experts"
         return judged(case, faults[case.part], ("values", other, faults[other]), ("cost", "bytes", cost), named=True)

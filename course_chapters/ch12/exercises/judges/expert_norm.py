@@ -1,14 +1,14 @@
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, describe, times
 from course_grader.judging.cases import hidden, ranks_text, shown
+from course_grader.judging.mistakes import Fault, judged
 from course_grader.judging.tensors import coin_of, squares
-from course_grader.judging.traffic import too_few_bytes
+from course_grader.judging.traffic import bytes_fault
 
 right = Worked("expert-norm")
 ONE_NUMBER = 20  # bytes that a rank may send: a ring reduces one float64 with less
@@ -25,7 +25,7 @@ def _norm_cases(params: Params, rng: Random) -> list[Case]:
         dense: int = 2,
         experts: int = 2,
         count: int = 6,
-    ) -> Any:
+    ) -> tuple[tuple[list[Tensor], list[Tensor], int], ...]:
         def normal(*shape: int) -> Tensor:
             return (torch.randn(shape, generator=coin) * size).to(dtype)
 
@@ -60,36 +60,31 @@ def _norm_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def norm_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    got, wants = ([row["norm"] for row in rows] for rows in (results, right.value(case)))
-    if any(row["changed"] is not False for row in results):
-        return "changed", "a given gradient was changed."
-    if odd := [one for one in got if type(one) is not float]:
+def norm_fault(case: Case, results: Sequence[object]) -> Fault | None:
+    wants = right.value(case)
+    if odd := [one for one in results if type(one) is not float]:
         return "not-a-float", f"return a Python float; got {describe(odd[0])}."
 
+    norms = [one for one in results if isinstance(one, float)]
+
     def same(rel: float) -> bool:
-        pairs = zip(got, wants, strict=True)
+        pairs = zip(norms, wants, strict=True)
         return all(math.isclose(one, two, rel_tol=rel, abs_tol=1e-12) for one, two in pairs)
 
     if same(1e-5):
         return None
-    if not all(map(math.isfinite, got)):
+    if not all(map(math.isfinite, norms)):
         return "not-finite", "the norm is infinite or NaN. In which dtype were the squares added?"
     gradients = [each for dense, experts, _ in case.per_rank or () for each in (*dense, *experts)]
     if same(0.2 if any(each.element_size() < 4 for each in gradients) else 1e-3):
         return "rounded", "the norm is close but not exact. In which dtype were the squares added?"
-    return "other-norm", f"rank 0 returns {got[0]:.6g}; the norm is {wants[0]:.6g}."
+    return "other-norm", f"rank 0 returns {norms[0]:.6g}, {times(norms[0], wants[0])}."
 
 
 def _norm_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault, sent = norm_fault(case, outcome.value), max(outcome.meter["bytes_sent"])
-    told = [
-        1.0 * (len(outcome.value) > 1 and bool(squares(row[1])) and row[2] < len(outcome.value))
-        for row in case.per_rank or ()
-    ]
-    cost = too_few_bytes(outcome.meter, told, told)
-    if sent > ONE_NUMBER:
-        cost = "too-many-bytes", f"a rank sends {sent:,} bytes; reduce one number, not gradients."
+    fault, n = norm_fault(case, outcome.value), len(outcome.value)
+    told = [n > 1 and bool(squares(row[1])) and row[2] < n for row in case.per_rank or ()]
+    cost = bytes_fault(outcome.meter, [ONE_NUMBER] * n, "reduce one number and not gradients: at most", told)
     if case.kind == "values":
         return judged(case, fault, ("cost", "bytes", cost), named=True)
     return judged(case, fault or cost, named=True)

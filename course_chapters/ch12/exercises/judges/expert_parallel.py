@@ -1,11 +1,10 @@
 import random
 from collections.abc import Sequence
-from typing import Any
 
-from course_chapters.ch12.exercises.judges.layer import choose, draw, layer_faults
+from course_chapters.ch12.exercises.judges.layer import Given, Layer, choose, draw, layer_faults
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Verdict, Worked, Wrong, hidden, judged, shown
 from course_grader.judging.tensors import coin_of
-from course_grader.judging.traffic import too_few_bytes
+from course_grader.judging.traffic import Meter, bytes_fault
 
 right = Worked("expert-parallel")
 
@@ -18,7 +17,9 @@ def owner(placement: str, expert: int, ranks: int, each: int) -> tuple[int, int]
 def _parallel_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, placement = coin_of(rng), params["placement"]
 
-    def data(tokens: Sequence[int], each: int, k: int, only: Sequence[tuple[int, int]] = (), width: int = 4) -> Any:
+    def data(
+        tokens: Sequence[int], each: int, k: int, only: Sequence[tuple[int, int]] = (), width: int = 4
+    ) -> tuple[Given, ...]:
         """`only`: the (rank, place) of the experts that tokens go to."""
         ranks = len(tokens)
         numbers = {owner(placement, expert, ranks, each): expert for expert in range(ranks * each)}
@@ -47,7 +48,7 @@ def _parallel_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def parallel_faults(case: Case, results: Sequence[Any]) -> dict[str, Fault | None]:
+def parallel_faults(case: Case, results: Sequence[Layer]) -> dict[str, Fault | None]:
     """What is wrong with outputs, gradients and calls, on the first rank that has such a fault."""
     found: dict[str, Fault | None] = {"output": None}
     for rank, (got, want) in enumerate(zip(results, right.value(case), strict=True)):
@@ -74,29 +75,20 @@ def least_bytes(placement: str, case: Case) -> list[int]:
     return [2 * size * sum(table[rank][peer] + table[peer][rank] for peer in range(ranks)) for rank in range(ranks)]
 
 
-def _bytes_fault(placement: str, case: Case, meter: Any) -> Fault | None:
-    most = right.outcome(case).meter[
-        "bytes_sent"
-    ]  # copies out and back, forward and backward, and a count for every expert elsewhere
-    for rank, (sent, needed) in enumerate(zip(meter["bytes_sent"], most, strict=True)):
-        if sent > needed:
-            told = f"its copies and counts are {needed:,}, forward and backward."
-            return "too-many-bytes", f"rank {rank} sends {sent:,} bytes; {told}"
-    least = least_bytes(placement, case)
-    return too_few_bytes(meter, least, least)
+def _bytes_fault(placement: str, case: Case, meter: Meter) -> Fault | None:
+    """More than the copies out and back, forward and backward, and a count for every expert elsewhere."""
+    most, needs = right.outcome(case).meter["bytes_sent"], "its copies and counts, forward and backward, are"
+    return bytes_fault(meter, most, needs, least_bytes(placement, case))
 
 
 def _parallel_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     faults = parallel_faults(case, outcome.value)
     own, graph, calls = faults["output"], faults.get("gradients"), faults.get("calls")
     cost = _bytes_fault(params["placement"], case, outcome.meter)
-    if case.kind == "generality":
-        return judged(case, own or graph or calls or cost, named=True)
-    if case.part == "gradients":
-        return judged(case, own or graph, named=True)
-    if case.part == "bytes":
-        return judged(case, own or cost or calls, named=True)
-    return judged(case, own, ("values", "gradients", graph), ("cost", "bytes", cost or calls), named=True)
+    if case.part == "output":
+        return judged(case, own, ("values", "gradients", graph), ("cost", "bytes", cost or calls), named=True)
+    found = {"gradients": own or graph, "bytes": own or cost or calls}
+    return judged(case, found.get(case.part, own or graph or calls or cost), named=True)
 
 
 JUDGING = Judging(
@@ -152,6 +144,10 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
             results[local::mine] = expert(rows).split([len(piece) for piece in pieces])
     back = exchange(torch.cat(results), receive, send)
     return torch.zeros_like(x).index_add(0, tokens, back * weights[tokens, places, None])
+# %% wrong: arriving rows cut as they come => values
+# > the arriving rows are sorted by source; they must be sorted by expert before each expert gets its own.
+# ~ sort = torch.arange(n).repeat(ranks).repeat_interleave(arriving).argsort(stable=True)
+# ~~ ==> sort = torch.arange(len(rows))
 # %% wrong: leaves the graph => generality
 # > a rank whose experts got no rows returns fresh zeros, so it takes no part in the backward exchange, and the others
 # > wait.

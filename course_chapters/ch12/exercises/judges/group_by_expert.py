@@ -1,10 +1,9 @@
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
-from course_chapters.ch12.exercises.judges.layer import WIDTH, choose, draw, layer_faults
+from course_chapters.ch12.exercises.judges.layer import WIDTH, Given, choose, draw, layer_faults
 from course_grader.judging import Case, Judging, Outcome, Params, Verdict, Worked, first_of, hidden, judged, shown
 from course_grader.judging.tensors import coin_of
 
@@ -14,7 +13,7 @@ right = Worked("group-by-expert")
 def _group_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, tokens, n = coin_of(rng), params["tokens"], params["experts"]
 
-    def data(tokens: int, k: int, experts: int, only: Sequence[int] | None = None, width: int = WIDTH) -> Any:
+    def data(tokens: int, k: int, experts: int, only: Sequence[int] | None = None, width: int = WIDTH) -> Given:
         return draw(coin, choose(coin, tokens, k, only or range(experts)), experts, width)
 
     rows, *rest = data(9, 2, 4)
@@ -83,6 +82,10 @@ def mixture(x, ids, weights, experts):
             continue
         copies = copies.index_put((tokens, places), experts[number](x[tokens]))
     return torch.einsum("tk,tkd->td", weights, copies)
+# %% wrong: weights in the order of the tokens => values
+# > the rows are sorted by expert, but the weights are still in the order of the tokens; sort both by the same numbers.
+# ~ out = x.new_zeros(x.shape) ==> out, start = x.new_zeros(x.shape), 0
+# ~ weights.flatten()[copies, None] ==> weights.flatten()[start : (start := start + len(copies)), None]
 # %% wrong: overwritten => values
 # > a token's results overwrite each other, and only that of its expert with the highest number is left; add them up.
 # ~ index_add ==> index_copy

@@ -1,14 +1,10 @@
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import ids_fault, top
-from course_chapters.ch12.exercises.probes import CHANGED
-from course_grader.judging import EXACT, Column, Fault, Judging, Params, Random, Worked, first_of, judged, table
+from course_grader.judging import EXACT, Case, Checked, Column, Fault, Judging, Params, Random, Worked, table
 from course_grader.judging.random_inputs import each_changed, generality, plain
 from course_grader.judging.tensors import coin_of, kind_fault
-from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("node-limited")
 
@@ -19,7 +15,7 @@ def _node_cases(params: Params, rng: Random) -> list[Case]:
     def scores(tokens: int, experts: int) -> Tensor:
         return torch.randint(0, 2**20, (tokens, experts), generator=coin).float() / 2**20
 
-    def given(tokens: int, experts: int, k: int, nodes: int) -> tuple[Any, ...]:
+    def given(tokens: int, experts: int, k: int, nodes: int) -> tuple[Tensor, Tensor, int, int]:
         return top(scores(tokens, experts), k), torch.randint(0, nodes, (tokens,), generator=coin), experts, nodes
 
     tied = (torch.randint(0, 3, (8, 12), generator=coin) / 2.0, 4, 4, 2)
@@ -63,9 +59,8 @@ def _node_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _choice(scores: Tensor, nodes: int, limit: int, got: Any, want: Tensor) -> Fault | None:
-    if type(got) is str and got == CHANGED:
-        return "changed", f"{CHANGED}; make new ones."
+def _choice(row: tuple[Tensor, object, int, int], got: Tensor, want: Tensor) -> Fault | None:
+    scores, _, nodes, limit = row
     if fault := kind_fault("`choose_limited`", got, want):
         return fault
     fault = ids_fault(got, want, "with the largest scores on the chosen nodes")
@@ -75,27 +70,18 @@ def _choice(scores: Tensor, nodes: int, limit: int, got: Any, want: Tensor) -> F
     return fault
 
 
-def _node_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    index, given = case.args
-    if index == 0:
-        faults = (
-            _choice(row[0], row[2], row[3], got, right[0](*row)) for row, got in zip(given, outcome.value, strict=True)
-        )
-        return judged(case, first_of(faults), named=True)
-    column = Column(
-        case.part,
-        "rows",
-        want=right[1],
-        words=lambda ids, home, experts, nodes: f"{len(ids)} tokens, {experts} experts on {nodes} nodes",
-        rel=EXACT,
-    )
-    return [*table(column, column)(params, case, outcome)]
+ROWS = Column(
+    "",
+    "rows",
+    words=lambda ids, home, experts, nodes: f"{len(ids)} tokens, {experts} experts on {nodes} nodes",
+    rel=EXACT,
+)
 
 
 JUDGING = Judging(
     shares={"values:choose": 0.35, "values:rows": 0.25, "generality:edges": 0.2, "generality:rows-edges": 0.2},
     cases=_node_cases,
-    verdicts=_node_verdicts,
+    verdicts=table(Checked("", _choice), ROWS, right=right),
     why="""Links between nodes are several times slower than those inside. With at most M nodes per token and one row
 per node, the slow links carry at most M rows per token, however many experts it has.""",
     pytorch="DeepEP's dispatch sends one row per node over RDMA, and copies it to the node's GPUs over NVLink.",

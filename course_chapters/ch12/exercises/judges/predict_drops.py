@@ -1,21 +1,10 @@
-import math
-
 from course_grader.judging import Params, prediction
+from course_lib.parallel.expert.costs import drop_share
 
 
 def dropped_percent(params: Params) -> float:
-    """The mean percentage of tokens beyond the mean count of their expert: half the mean deviation of a binomial
-    count."""
-    n, experts = params["tokens"], params["experts"]
-    p, mean = 1 / experts, n // experts
-    log = (
-        math.lgamma(n)
-        - math.lgamma(mean + 1)
-        - math.lgamma(n - mean)
-        + (mean + 1) * math.log(p)
-        + (n - mean) * math.log1p(-p)
-    )
-    return 100 * n * math.exp(log) / mean
+    """The mean percentage of tokens beyond the mean count of their expert, with one expert a token and factor 1."""
+    return 100 * drop_share(params["tokens"], params["experts"], 1, 1.0)
 
 
 JUDGING = prediction(

@@ -1,11 +1,11 @@
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch12.exercises.judges.shared import ids_fault
-from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, hidden, judged, shown
-from course_grader.judging.tensors import close, coin_of, kind_fault
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, hidden, judged, placed, shown
+from course_grader.judging.tensors import coin_of, kind_fault, tensor_fault
 
 right = Worked("route-tokens")
 
@@ -15,11 +15,11 @@ def _route_cases(params: Params, rng: Random) -> list[Case]:
 
     def data(
         tokens: int, experts: int, k: int, dtype: torch.dtype = torch.float32, around: float = 0.0
-    ) -> tuple[Any, ...]:
+    ) -> tuple[Tensor, int, Tensor]:
         logits = (torch.randn(tokens, experts, generator=coin) + around).to(dtype)
         return logits, k, torch.randn(tokens, k, generator=coin)
 
-    def tied(tokens: int, experts: int, k: int, dtype: torch.dtype) -> tuple[Any, ...]:
+    def tied(tokens: int, experts: int, k: int, dtype: torch.dtype) -> tuple[object, ...]:
         logits, k, slope = data(tokens, experts, k, dtype=dtype)
         return (logits.float() * 2).round().to(dtype), k, slope
 
@@ -54,34 +54,21 @@ def _route_cases(params: Params, rng: Random) -> list[Case]:
 FINE = 2e-5  # of the largest weight: the log-sum-exp of large logits, rounded to fp32, is off by half of this
 
 
-def route_fault(case: Case, got: Any) -> Fault | None:
-    if got["changed"] is not False:
-        return "changed", "the logits were changed; make new tensors."
+def route_fault(case: Case, got: Mapping[str, Tensor]) -> Fault | None:
     want = right.value(case)
     for name in ("ids", "weights"):
         if fault := kind_fault(f"`{name}`", got[name], want[name]):
-            return Wrong(*fault[:2], where=(name,))
-    parts = ("ids", "weights", "gradient") if len(want["ids"]) else ("ids", "weights")
-    found = ((_part_fault(name, got[name], want[name]), (name,)) for name in parts)
-    return next((Wrong(*fault[:2], where=where) for fault, where in found if fault), None)
-
-
-def _part_fault(name: str, got: Tensor, want: Tensor) -> Fault | None:
-    if name == "ids":
-        return ids_fault(got, want, "with the largest logits")
-    if name == "weights":
-        near = close(got, want, 1e-2)
-        told = (
-            ("rounded", "the weights are close but not exact.") if near else ("other-weights", "the weights are wrong.")
-        )
-        return None if close(got, want, FINE) else told
-    if got.shape == (0,):
+            return placed(fault, name)
+    if fault := ids_fault(got["ids"], want["ids"], "with the largest logits"):
+        return placed(fault, "ids")
+    if fault := tensor_fault("the weights", got["weights"], want["weights"], FINE):
+        return placed(fault, "weights")
+    if len(want["ids"]) and got["gradient"].shape == (0,):
         return "no-gradient", "no gradient reaches the logits, so the router cannot learn."
-    if fault := kind_fault("The gradient", got, want):
-        return fault
-    rel = 1e-2 if want.dtype == torch.bfloat16 else 1e-4
+    rel = 1e-2 if want["gradient"].dtype == torch.bfloat16 else 1e-4
     floor = 1e-2  # with one chosen expert the right gradient may be zero
-    return None if close(got, want, rel, floor) else ("other-gradient", "the gradient of the weights is wrong.")
+    fault = tensor_fault("the gradient of the weights", got["gradient"], want["gradient"], rel, floor)
+    return placed(fault, "gradient") if len(want["ids"]) else None
 
 
 JUDGING = Judging(

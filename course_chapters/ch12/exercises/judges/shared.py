@@ -19,8 +19,3 @@ def ids_fault(got: Tensor, want: Tensor, what: str) -> Fault | None:
         return "other-order", told
     rows = (got != want).any(-1)
     return "other-ids", f"in {int(rows.sum())} of {len(rows)} rows these are not the experts {what}."
-
-
-def times_text(by: float | None) -> str:
-    """A factor between a tensor and the right one in words; None is no factor."""
-    return "wrong" if by is None else f"{by:.3g} times the right one"

@@ -1,6 +1,6 @@
 from course_chapters.ch13.exercises.batch_on_mesh import RUNS
-from course_grader.judging import EXACT, Column, Judging, Params, Random, Worked, each_changed, hidden, judged, shown
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import EXACT, Case, Column, Judging, Params, Random, Worked, each_changed, table
+from course_grader.judging.cases import hidden, shown
 from course_lib.estimate.units import count_text
 
 right = Worked("batch-on-mesh")
@@ -14,9 +14,8 @@ def _run_words(gpus: int, tp: int, cp: int, pp: int, sequences: int, micro: int)
 
 
 MICRO_BATCHES = Column(
-    "batches",
+    "",
     "micro-batches",
-    want=right[0],
     words=_run_words,
     rel=EXACT,
     none="the GPUs or the sequences do not divide; return None",
@@ -24,9 +23,8 @@ MICRO_BATCHES = Column(
 )
 
 TOKENS_HELD = Column(
+    "",
     "tokens",
-    "tokens",
-    want=right[1],
     words=lambda micro, length, cp: f"{micro} sequences of {length:,} tokens, cp {cp}",
     rel=EXACT,
     none="cp does not divide the length; return None",
@@ -34,16 +32,10 @@ TOKENS_HELD = Column(
 
 
 def _batch_cases(params: Params, rng: Random) -> list[Case]:
-    def shape() -> tuple[int, int, int, int]:
-        return (
-            rng.choice((1, 2, 3, 4, 8)),
-            rng.choice((2, 3, 4, 16)),
-            rng.choice((1, 2, 5, 16)),
-            rng.choice((1, 2, 3, 8, 12)),
-        )
+    shapes = (1, 2, 3, 4, 8), (2, 3, 4, 16), (1, 2, 5, 16), (1, 2, 3, 8, 12)
 
     def fitting() -> tuple[int, ...]:
-        tp, cp, pp, dp = shape()
+        tp, cp, pp, dp = map(rng.choice, shapes)
         micro, count = rng.choice((1, 2, 3, 4)), rng.choice((1, 2, 3, 7, 16))
         return tp * cp * pp * dp, tp, cp, pp, dp * micro * count, micro
 
@@ -72,15 +64,10 @@ def _batch_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _batch_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    column = (MICRO_BATCHES, TOKENS_HELD)[case.args[0]]
-    return judged(case, column.fault(case, outcome.value))
-
-
 JUDGING = Judging(
     shares="values:batches 0.4, values:tokens 0.25, generality:remainders 0.35",
     cases=_batch_cases,
-    verdicts=_batch_verdicts,
+    verdicts=table(MICRO_BATCHES, TOKENS_HELD, right=right),
     why="Only data-parallel replicas see different sequences. tp and pp cut the model and cp cuts the sequence, so "
     "their ranks work on the same ones: sequences = dp · micro-batches · micro. If cp counted as samples, a "
     "change of cp would change the batch and with it the training.",
@@ -152,7 +139,4 @@ def tokens_held(micro, length, cp):
 # ~ micro * (length // cp) if length % cp == 0 ==> micro * length // cp if micro * length % cp == 0
 # %% wrong: cut anywhere => values cut-sequences
 # ~ micro * (length // cp) if length % cp == 0 else None ==> micro * length // cp
-# %% wrong: remembers without the micro-batch => generality ~
-# ~ sequences, micro): ==> sequences, micro, kept={}):
-# ~ sequences // (dp * micro) if ==> kept.setdefault((gpus, tp, cp, pp, sequences), sequences // (dp * micro)) if
 '''

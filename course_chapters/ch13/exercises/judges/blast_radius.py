@@ -1,8 +1,8 @@
 import math
 from collections.abc import Sequence
 
-from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, row_fault
-from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, judged, shown
+from course_chapters.ch13.exercises.judges.shared import Sizes, mesh
+from course_grader.judging import Case, Checked, Fault, Judging, Params, Random, Worked, describe, hidden, shown, table
 
 Waits = Sequence[tuple[str, str]]
 right = Worked("blast-radius")
@@ -36,33 +36,30 @@ def _stalled_cases(params: Params, rng: Random) -> list[Case]:
         ({"ep": 2, "a": 3, "b": 2, "d": 3, "x": 4}, 122, [("next", "x"), ("all", "d"), ("next", "b"), ("all", "ep")]),
         ({"ep": 2, "a": 2, "b": 2, "d": 2, "x": 2}, 31, [("all", axis) for axis in ("x", "x", "d", "d", "b", "a")]),
     ]
+    each_axis = ("all", "tp"), ("next", "pp"), ("all", "dp")
     chains = [row("all", "next", "all"), row("next", "all", "next"), row("all", "all"), row("next", "next", "all")]
     return [
         shown("one collective", "values:one", 0, [(example, 6, [("all", "tp")])]),
         shown("a pipeline", "values:pipeline", 0, [(example, 6, [("next", "pp")])]),
         hidden("other meshes", "values:one", 0, [row("all") for _ in range(6)]),
         hidden("a stage in the middle", "values:pipeline", 0, [middle(("next", "pp")) for _ in range(3)]),
-        hidden(
-            "several operations",
-            "generality:chains",
-            0,
-            [*chains, middle(("all", "tp"), ("next", "pp"), ("all", "dp"))],
-        ),
+        hidden("several operations", "generality:chains", 0, [*chains, middle(*each_axis)]),
         hidden("ends, axes of one rank, no operation", "generality:edges", 0, edges),
     ]
 
 
-def _stalled_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    values = [list(map(int, value)) for value in outcome.value]
-    if any(value != sorted(value) for value in values):
-        return judged(case, ("not-sorted", f"{case.name}: sort the ranks, the lowest one first."))
-    return judged(case, row_fault(case, values, right, _stalled_words))
+def _stalled_fault(row: object, got: Sequence[int], want: Sequence[int]) -> Fault | None:
+    if list(got) == want:
+        return None
+    return (
+        ("", f"{describe(list(got))} is not right.") if list(got) == sorted(got) else ("not-sorted", "sort the ranks.")
+    )
 
 
 JUDGING = Judging(
     shares="values:one 0.15, values:pipeline 0.2, generality:chains 0.5, generality:edges 0.15",
     cases=_stalled_cases,
-    verdicts=_stalled_verdicts,
+    verdicts=table(Checked("", _stalled_fault, words=_stalled_words), right=right),
     why="Each operation passes the wait on along its axis, to ranks that then keep others waiting. After a step with "
     "collectives on every axis, one hung rank has stopped them all, and the first operation that it missed "
     "says where to look.",

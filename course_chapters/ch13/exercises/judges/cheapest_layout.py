@@ -6,12 +6,13 @@ from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random,
 from course_lib.estimate.units import GB
 
 Layout = tuple[int, int, int, int]  # gpus, tp, pp, micro
-Row = tuple[Mapping[str, Any], Mapping[str, Any], int, float, Mapping[str, Any]]  # cluster, model, steps, limit, spec
+Sizes = Mapping[str, int]
+Row = tuple[Mapping[str, Any], Sizes, int, float, Mapping[str, float]]  # cluster, model, steps, limit, spec
 Costs = dict[Layout, tuple[float, float, int]]  # seconds of the run, GPU-seconds, bytes
 KEYS = ("gpus", "tp", "pp", "micro")
 
 
-def valid(cluster: Mapping[str, Any], model: Mapping[str, Any]) -> Iterator[Layout]:
+def valid(cluster: Sizes, model: Sizes) -> Iterator[Layout]:
     per = cluster["per_server"]
     for gpus in range(per, cluster["gpus"] + 1, per):
         for tp in range(1, per + 1):
@@ -52,7 +53,7 @@ def best(goal: str, row: Row) -> Layout | None:
 # --- what came back
 
 
-def _layout(got: Any) -> Layout | None:
+def _layout(got: object) -> Layout | None:
     if type(got) is not dict or set(got) != set(KEYS):
         return None
     sizes = tuple(got[key] for key in KEYS)
@@ -71,10 +72,8 @@ def _search_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         return Wrong("gave-up", f"{told}.", f"{told}; ") if found else None
     layout = _layout(got)
     if layout is None:
-        return (
-            "wrong-shape",
-            f"{lead}return a dictionary with gpus, tp, pp and micro, whole numbers, or None; got {describe(got)}.",
-        )
+        told = f"{lead}return a dictionary with gpus, tp, pp and micro, whole numbers, or None; got {describe(got)}."
+        return "wrong-shape", told
     told = f"{lead}gpus {layout[0]}, tp {layout[1]}, pp {layout[2]}, micro {layout[3]} "
     if broken := why_invalid(row[0], row[1], layout):
         return "not-valid", f"{told}is not valid: {broken}."
@@ -145,7 +144,7 @@ def _limited(goal: str, row: Row, rng: Random, share: float | None = None) -> Ro
     return *row[:3], limit + 1 / 128, row[4]  # no layout uses it up
 
 
-def telling(goal: str, rng: Random, trap: Callable[[Row, Layout], bool], **given: Any) -> Row:
+def telling(goal: str, rng: Random, trap: Callable[[Row, Layout], bool], **given: object) -> Row:
     """A row on which a trap changes the answer: the best layout under the trap is not allowed, or worse."""
     while True:
         row = _limited(goal, _row(rng, **given), rng)
@@ -157,13 +156,8 @@ def _without(goal: str, memory: bool = False, limit: bool = False) -> Callable[[
     """Whether a search that forgets a condition returns another layout."""
 
     def trap(row: Row, right: Layout) -> bool:
-        free = (
-            {**row[0], "memory": float("inf")} if memory else row[0],
-            *row[1:3],
-            float("inf") if limit else row[3],
-            row[4],
-        )
-        return best(goal, free) != right
+        cluster = {**row[0], "memory": float("inf")} if memory else row[0]
+        return best(goal, (cluster, *row[1:3], float("inf") if limit else row[3], row[4])) != right
 
     return trap
 
@@ -215,15 +209,9 @@ def _search_cases(params: Params, rng: Random) -> list[Case]:
     )
     missed, full = (*_row(rng)[:3], 1.0, example[4]), _row(rng)
     full = (full[0] | {"memory": 10**8}, *full[1:3], 1e18, full[4])  # type: ignore[operator]
-    alone = (
-        _limited(
-            goal,
-            (*_row(rng, per=8, servers=1, heads=12)[:4], {**_row(rng)[4], "state": 40 * GB, "activations": GB}),
-            rng,
-        )
-        or example
-    )
-
+    server = _row(rng, per=8, servers=1, heads=12)
+    small = {**_row(rng)[4], "state": 40 * GB, "activations": GB}
+    alone = _limited(goal, (*server[:4], small), rng) or example
     talkative, large = {"tp_seconds": 20.0, "state": 60 * GB, "activations": GB}, {"state": 900 * GB, "activations": GB}
     part = {"per": 4, "servers": 3, "spare": 3}  # the last server is not whole
     no_tp = telling(goal, rng, lambda row, right: right[1] == 1, **part, sequences=48, spec=talkative)

@@ -2,7 +2,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 from course_chapters.ch09 import tensor_scaling
 from course_grader.judging import Breakdown, Fault, Judging, Params, Worked, Wrong, each_changed, hidden, judged, shown
@@ -11,7 +10,7 @@ from course_lib.estimate import facts
 from course_lib.estimate.facts import collectives
 from course_lib.estimate.units import BILLION, GB, count_text
 
-Table = Mapping[str, Any]
+Table = Mapping[str, float]
 right = Worked("communication-term")
 
 
@@ -37,13 +36,8 @@ def published() -> tuple[tuple[tuple[Table, Table, Table], float, float, str], .
     found = []
     for name, series in tensor_scaling.all_series().items():
         for cut in series[1:]:  # the first one is not cut
-            model = {
-                "layers": cut.layers,
-                "hidden": cut.hidden,
-                "kv": cut.hidden,
-                "length": 1024,
-                "parameters": cut.params,
-            }
+            model: dict[str, float] = {"layers": cut.layers, "hidden": cut.hidden, "kv": cut.hidden}
+            model |= {"length": 1024, "parameters": cut.params}
             sizes = {"tp": cut.ranks, "cp": 1, "pp": 1, "dp": 1}
             layout = {**sizes, "micro": cut.tokens // 1024, "micro_batches": 1, "recompute": True}
             row = model, layout, dict.fromkeys(sizes, float(share * facts.device(cut.device).link_one_way))
@@ -55,7 +49,7 @@ def published() -> tuple[tuple[tuple[Table, Table, Table], float, float, str], .
 NEAR_PUBLISHED = 0.05  # relative: the right term predicts all six steps within 3.3 %
 
 
-def _predictions(values: Sequence[Any]) -> list[tuple[float, float, str]]:
+def _predictions(values: Sequence[Mapping[str, float]]) -> list[tuple[float, float, str]]:
     """The error of each published step with the term, the error without it, and its name."""
     pairs = zip(published(), values, strict=True)
     return [
@@ -67,7 +61,7 @@ def _predictions(values: Sequence[Any]) -> list[tuple[float, float, str]]:
 MALFORMED = ("wrong-shape", "missing-part", "extra-part", "not-a-number", "one-number", "returned-none")
 
 
-def _published_verdicts(case: Case, values: Sequence[Any], fault: Fault | None) -> list[Verdict]:
+def _published_verdicts(case: Case, values: Sequence[Mapping[str, float]], fault: Fault | None) -> list[Verdict]:
     if fault and fault[0] in MALFORMED:
         return judged(case, fault)
     found = _predictions(values)
@@ -84,7 +78,7 @@ def _published_verdicts(case: Case, values: Sequence[Any], fault: Fault | None) 
 
 
 def _communication_cases(params: Params, rng: random.Random) -> list[Case]:
-    def row(axes: str = "tp cp pp dp", **given: Any) -> tuple[Table, Table, Table]:
+    def row(axes: str = "tp cp pp dp", **given: float) -> tuple[Table, Table, Table]:
         heads, width, layers = rng.choice((32, 48, 64)), 128, rng.choice((24, 48, 96))
         model: dict[str, float] = {"layers": layers, "hidden": heads * width, "kv": rng.choice((8, 16)) * width}
         model |= {"length": rng.choice((2048, 4096, 12_288)), "parameters": rng.randint(7, 400) * BILLION}

@@ -1,8 +1,9 @@
 import itertools
 from collections.abc import Sequence
 
-from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, mesh_words, row_fault, strides
-from course_grader.judging import Case, Judging, Outcome, Params, Random, Verdict, Worked, hidden, judged, shown
+from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, mesh_words, plain_fault, strides
+from course_grader.judging import Case, Checked, Fault, Judging, Params, Random, Worked, hidden, shown, table
+from course_grader.judging.diagnoses import plain_word
 
 Level = tuple[str, int]
 right = Worked("crossed-wires")
@@ -44,12 +45,8 @@ def _level_cases(params: Params, rng: Random) -> list[Case]:
         ({"a": 3, "b": 5}, "b", [("server", 4), ("rack", 8)]),
         ({"pp": 6, "tp": 6}, "tp", [("server", 8), ("row", 72)]),
     ]
-    edges = [
-        ({"dp": 3, "tp": 1}, "tp", levels),
-        ({"dp": 1, "tp": server}, "dp", levels),
-        ({"dp": rack * 2}, "dp", levels),
-        ({"x": 2, "tp": 2}, "x", []),
-    ]
+    edges = [({"dp": 3, "tp": 1}, "tp", levels), ({"dp": 1, "tp": server}, "dp", levels)]
+    edges += [({"dp": rack * 2}, "dp", levels), ({"x": 2, "tp": 2}, "x", [])]
     edges += [({"tp": server}, "tp", [("server", server)]), ({"tp": server + 1}, "tp", [("server", server)])]
     named = [("a", 2), ("b", 4), ("c", 8), ("d", 16)]
     edges += [({"dp": 2, "x": 8}, "dp", each) for each in (named, named[:3], named[3:])]
@@ -62,15 +59,14 @@ def _level_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _level_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    values = [got.strip().lower() if type(got) is str else got for got in outcome.value]
-    return judged(case, row_fault(case, values, right, _level_words))
+def _level_fault(row: Sequence[object], got: object, want: str | None) -> Fault | None:
+    return plain_fault(row, plain_word(got), want)
 
 
 JUDGING = Judging(
     shares="values:levels 0.35, generality:straddling 0.45, generality:edges 0.2",
     cases=_level_cases,
-    verdicts=_level_verdicts,
+    verdicts=table(Checked("", _level_fault, words=_level_words), right=right),
     why="Neighbors on an axis are a stride apart, and a group spans (size − 1) strides. Where sizes do not divide a "
     "server, some groups straddle two servers, and all groups wait for the slowest one.",
     pytorch="`init_device_mesh` numbers ranks in the same way; `NCCL_DEBUG=INFO` prints for each channel whether it "

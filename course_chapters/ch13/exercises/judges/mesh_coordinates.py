@@ -1,52 +1,33 @@
 import math
 import random
 from collections.abc import Sequence
-from typing import Any
 
-from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, mesh_words, row_fault
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, describe, hidden, oracle, shown
+from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, mesh_words, plain_fault
+from course_grader.judging import Case, Checked, Fault, Judging, Params, Worked, hidden, shown, table
 
 right = Worked("mesh-coordinates")
 
-
-def _sorted_groups(value: Any) -> list[list[int]] | None:
-    if type(value) not in (list, tuple) or not all(type(group) in (list, tuple) for group in value):
-        return None
-    if not all(type(rank) is int for group in value for rank in group):
-        return None
-    return sorted(map(list, value))
+Groups = Sequence[Sequence[int]]  # of ranks
 
 
-def _groups_fault(sizes: Sizes, axis: str, got: Any) -> Fault | None:
-    lead = f"{mesh_words(sizes)}, axis {axis}: "
-    found = _sorted_groups(got)
-    if found is None:
-        return "wrong-shape", f"{lead}return a list of groups, each a list of ranks; got {describe(got)}."
-    want = sorted(right[2](sizes, axis))
-    if found == want:
+def _groups_fault(row: tuple[Sizes, str], got: Groups, want: Groups) -> Fault | None:
+    (sizes, axis), found, wanted = row, sorted(map(list, got)), sorted(map(list, want))
+    if found == wanted:
         return None
-    held = sorted(rank for group in found for rank in group)
-    if held != list(range(math.prod(sizes.values()))):
-        return "not-a-partition", f"{lead}every rank belongs to exactly one group of an axis."
+    if sorted(rank for group in found for rank in group) != list(range(math.prod(sizes.values()))):
+        return "not-a-partition", "every rank belongs to exactly one group of an axis."
     if any(len(group) != sizes[axis] for group in found):
-        return "wrong-size", f"{lead}a group of this axis has {sizes[axis]} ranks."
-    if sorted(map(sorted, found)) == want:
-        return "other-order", f"{lead}the ranks of a group come in the order of their coordinate."
-    return Wrong("", f"{lead}the ranks of {found[0]} do not differ in this coordinate alone.", lead)
+        return "wrong-size", f"a group of this axis has {sizes[axis]} ranks."
+    if sorted(map(sorted, found)) == wanted:
+        return "other-order", "the ranks of a group come in the order of their coordinate."
+    return "", f"the ranks of {found[0]} do not differ in this coordinate alone."
 
 
-def _coordinate_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    which, rows = case.args
-    if which == 2:
-        found = (_groups_fault(sizes, axis, got) for (sizes, axis), got in zip(rows, outcome.value, strict=True))
-        return next((fault for fault in found if fault), None)
-    if which == 0 and (odd := next((got for got in outcome.value if type(got) is not dict), None)) is not None:
-        return "wrong-shape", f"return a dictionary from axis to coordinate; got {describe(odd)}."
-
-    def words(first: Any, sizes: Sizes) -> str:
-        return f"{mesh_words(sizes)}, {'coordinates' if which else 'rank'} {first}"
-
-    return row_fault(case, outcome.value, right[which], words)
+COLUMNS = (
+    Checked("", plain_fault, words=lambda rank, sizes: f"{mesh_words(sizes)}, rank {rank}"),
+    Checked("", plain_fault, words=lambda at, sizes: f"{mesh_words(sizes)}, coordinates {at}"),
+    Checked("", _groups_fault, words=lambda sizes, axis: f"{mesh_words(sizes)}, axis {axis}"),
+)
 
 
 def _coordinate_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -64,7 +45,7 @@ def _coordinate_cases(params: Params, rng: random.Random) -> list[Case]:
         rng.shuffle(at)
         return dict(at), sizes
 
-    def asked(which: int, given: Sequence[Sizes]) -> list[tuple[Any, ...]]:
+    def asked(which: int, given: Sequence[Sizes]) -> Sequence[tuple[object, ...]]:
         if which == 2:
             return [(sizes, axis) for sizes in given for axis in sizes]
         rows = [(rank, sizes) for sizes in given for rank in ranks(sizes)]
@@ -85,7 +66,7 @@ def _coordinate_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:coordinates 0.25, values:ranks 0.2, values:groups 0.25, generality:sizes 0.3",
     cases=_coordinate_cases,
-    verdicts=oracle(_coordinate_fault),
+    verdicts=table(*COLUMNS, right=right),
     why="A rank is a number whose digits are the coordinates, each digit with its own base. An axis of size one adds "
     "a digit that is always 0. The groups of an axis partition the ranks, and a group of one axis meets a group "
     "of another in at most one rank.",

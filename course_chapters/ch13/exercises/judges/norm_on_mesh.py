@@ -1,15 +1,12 @@
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 
-from course_chapters.ch13.exercises.judges.shared import refused
-from course_grader.exercises.result_schema import Number
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, judged, near
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, Wrong, near, oracle
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import coin_of
-from course_grader.judging.traffic import too_few_bytes
+from course_grader.judging.traffic import bytes_fault
 
 Spec = tuple[tuple[int, ...], tuple[str, ...]]  # shape of a whole gradient, axes over which it is sharded
 right, coordinates = Worked("norm-on-mesh"), Worked("mesh-coordinates")[0]
@@ -17,11 +14,11 @@ right, coordinates = Worked("norm-on-mesh"), Worked("mesh-coordinates")[0]
 
 def _pieces(
     rng: Random, coin: torch.Generator, sizes: Mapping[str, int], specs: Sequence[Spec], dtype: torch.dtype
-) -> list[object]:
+) -> list[list[object]]:
     """Each rank's list of (piece, axes): a gradient is cut along its first dimension, the last pieces shorter or
     empty."""
     ranks = math.prod(sizes.values())
-    held: list[Any] = [[] for _ in range(ranks)]
+    held: list[list[object]] = [[] for _ in range(ranks)]
     for shape, axes in specs:
         whole = (torch.randn(shape, generator=coin, dtype=torch.float64) * rng.choice((0.1, 1, 30))).to(dtype)
         cuts = math.prod(sizes[axis] for axis in axes)
@@ -34,7 +31,7 @@ def _pieces(
     return held
 
 
-def _on_stages(held: list[Any], sizes: Mapping[str, int], coin: torch.Generator) -> list[object]:
+def _on_stages(held: list[list[object]], sizes: Mapping[str, int], coin: torch.Generator) -> list[list[object]]:
     """A further gradient on the first pipeline stage alone: the other stages hold nothing of it."""
     extra = torch.randn(40, generator=coin, dtype=torch.float64)
     for rank, parts in enumerate(held):
@@ -60,6 +57,7 @@ def _norm_cases(params: Params, rng: Random) -> list[Case]:
             held = _on_stages(held, sizes, coin)
         return (shown if see else hidden)(name, share, dict(sizes), per_rank=tuple((parts,) for parts in held))
 
+    first = [(torch.ones(70).double() * 3, ("pp",)), (torch.tensor(9.0), ("pp",))]
     same = torch.randn(40, generator=coin, dtype=torch.float64)  # pieces that happen to be equal, or copies of one
     equal = (([(same, ("dp",))],),) * 2
     mixed = [((24, 9), ("tp",)), ((50,), ()), ((30, 7), ("dp",)), ((23, 4), ("dp", "tp"))]
@@ -75,20 +73,15 @@ def _norm_cases(params: Params, rng: Random) -> list[Case]:
         case("pp 2, ep 1, cp 2, tp 2", "generality:axes", {"pp": 2, "ep": 1, "cp": 2, "tp": 2}, cube),
         case("stages with other parts", "generality:stages", {"cp": 1, "pp": 3, "x": 2}, staged, stages=True),
         case("empty pieces, bf16", "generality:axes", {"b": 3, "a": 2}, empty, torch.bfloat16),
-        hidden(
-            "a stage without parts",
-            "generality:stages",
-            {"pp": 2},
-            per_rank=(([(torch.ones(70).double() * 3, ("pp",)), (torch.tensor(9.0), ("pp",))],), ([],)),
-        ),
+        hidden("a stage without parts", "generality:stages", {"pp": 2}, per_rank=((first,), ([],))),
         case("ep 3, many parts in fp32", "generality:axes", {"ep": 3}, many, torch.float32),
         case("one rank", "generality:axes", {"dp": 1, "tp": 1}, [((30,), ("tp",)), ((8,), ())]),
     ]
 
 
-def _norm_fault(case: Case, outcome: Outcome) -> Fault | None:
+def _norm_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     for rank, (got, want) in enumerate(zip(outcome.value, right.value(case), strict=True)):
-        lead = f"{case.name}, rank {rank}: "
+        lead = f"rank {rank}: "
         if near(got, want, 1e-10):  # sums in fp32 may agree to eight digits
             continue
         if near(got, want, 1e-2):
@@ -98,25 +91,14 @@ def _norm_fault(case: Case, outcome: Outcome) -> Fault | None:
 
 
 def _norm_bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    worst, n = max(outcome.meter["bytes_sent"]), case.ranks or 1
-    if worst <= params["most"]:
-        return too_few_bytes(outcome.meter, [4 * (n > 1)] * n, [4 * (n > 1)] * n)
-    return (
-        "too-many-bytes",
-        f"{case.name}: a rank sends {worst:,} bytes; {params['most']} are enough for a few numbers.",
-    )
-
-
-def _norm_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    if fault := refused(Number("the norm"), case, outcome):
-        return judged(case, fault)
-    return judged(case, _norm_fault(case, outcome), ("cost", "bytes", _norm_bytes(params, case, outcome)))
+    n = case.ranks or 1
+    return bytes_fault(outcome.meter, [params["most"]] * n, "a few numbers take at most", [4 * (n > 1)] * n)
 
 
 JUDGING = Judging(
     shares="values:norm 0.25, generality:axes 0.3, generality:stages 0.2, cost:bytes 0.25",
     cases=_norm_cases,
-    verdicts=_norm_verdicts,
+    verdicts=oracle(_norm_fault, {"cost:bytes": _norm_bytes}, named=True),
     why="Every number of the model must count once. A sum over all ranks counts a piece once for each copy, and the "
     "mesh says how many copies there are. So one formula and one all-reduce of one number serve every mesh.",
     pytorch="With DTensor gradients, `torch.nn.utils.get_total_norm` does this from the placements; torchtitan adds "

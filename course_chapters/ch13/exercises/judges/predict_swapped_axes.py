@@ -30,12 +30,4 @@ def swapped_interval():
 # %% right: a guess
 def swapped_interval():
     return [3, 9]
-# %% wrong: one number => values not-a-pair
-# ~ ratio / 1.5, ratio * 1.5 ==> ratio
-# %% wrong: it commits to nothing => values too-wide
-# ~ ratio / 1.5, ratio * 1.5 ==> ratio / 3, ratio * 3
-# %% wrong: the high end comes first => values reversed
-# ~ ratio / 1.5, ratio * 1.5 ==> ratio * 1.5, ratio / 1.5
-# %% wrong: none => values not-positive
-# ~ ratio / 1.5, ratio * 1.5 ==> 0, ratio
 '''

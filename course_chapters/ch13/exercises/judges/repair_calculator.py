@@ -1,10 +1,8 @@
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from course_grader.judging import Breakdown, Case, Judging, Params, Random, Worked, each_changed, hidden, judged, shown
 from course_lib.estimate.units import BILLION
 
-Table = Mapping[str, Any]
 right = Worked("repair-calculator")
 ABOUT: Mapping[str, Sequence[str]] = {  # the numbers that a part of the points is for; all of them by default
     "weights": ["weights"],
@@ -15,7 +13,7 @@ ABOUT: Mapping[str, Sequence[str]] = {  # the numbers that a part of the points 
 }
 
 
-def _estimate_words(model: Table, job: Table, tp: int, pp: int, dp: int, zero: int) -> str:
+def _estimate_words(model: Mapping[str, float], job: Mapping[str, object], tp: int, pp: int, dp: int, zero: int) -> str:
     return f"{model['parameters'] / BILLION:.3g}B, tp {tp}, pp {pp}, dp {dp}, ZeRO {zero}, recompute {job['recompute']}"
 
 
@@ -27,11 +25,8 @@ def _calculator(part: str) -> Breakdown:
 def _calculator_cases(params: Params, rng: Random) -> list[Case]:
     def row(recompute: str, tp: Sequence[int], zero: Sequence[int], grouped: bool = True) -> tuple[object, ...]:
         heads = rng.choice((32, 48, 64))
-        model: dict[str, float] = {
-            "layers": rng.choice((32, 48, 96)),
-            "hidden": heads * rng.choice((64, 128)),
-            "heads": heads,
-        }
+        layers, width = rng.choice((32, 48, 96)), heads * rng.choice((64, 128))
+        model: dict[str, float] = {"layers": layers, "hidden": width, "heads": heads}
         model |= {"kv_heads": 8 if grouped else heads, "parameters": rng.randint(3, 180) * BILLION}
         job = {"length": rng.choice((2048, 4096, 8192)), "micro": rng.choice((1, 2, 3)), "recompute": recompute}
         job["state"] = rng.choice((6, 8, 12, 16))

@@ -1,12 +1,12 @@
 from collections.abc import Sequence
 
-from course_grader.judging import Case, Judging, Params, Random, Series, Worked, hidden, judged, shown
+from course_grader.judging import Case, Judging, Params, Random, Series, Worked, hidden, shown, table
 from course_lib.estimate.units import GB
 
 right = Worked("shared-adapter")
 
 
-ENDS = Series("ends", want=right, words=lambda transfers, _: f"{len(transfers)} transfers", each="transfer", rel=1e-6)
+ENDS = Series("", words=lambda transfers, _: f"{len(transfers)} transfers", each="transfer", rel=1e-6)
 
 
 def _adapter_cases(params: Params, rng: Random) -> list[Case]:
@@ -15,26 +15,17 @@ def _adapter_cases(params: Params, rng: Random) -> list[Case]:
 
     late = [0.0, 0.1, 0.25, 0.4, 0.8, 1.3, 2.0]
     gaps = [([(0.0, 5 * GB), (3.0, 5 * GB), (3.05, 10 * GB)], 50 * GB), ([(9.0, 5 * GB), (1.0, 20 * GB)], 25 * GB)]
+    counts = (2, 3, 4, 6, 9, 12)
     three = [(0.0, 10 * GB), (0.1, 20 * GB), (0.37, 5 * GB)]
     gaps += [(three, 50 * GB), (three, 25 * GB), ([(0.4 - at, size) for at, size in three], 50 * GB)]
-    edges = [
-        ([], 50 * GB),
-        ([(0.0, 500.0), (0.0, 2000.0)], 100.0),
-        ([(0.0, 10 * GB)] * 12, 50 * GB),
-        ([(2.0, 25 * GB)], 50 * GB),
-        ([(0.0, 10 * GB)] * 3, 50 * GB),
-        ([(0.0, 10 * GB), (0.5, 0.0), (0.1, 20 * GB)], 50 * GB),
-        ([(0.0, 50 * GB), (1.0, 50 * GB)], 50 * GB),
-    ]
+    none: list[tuple[float, float]] = []
+    edges = [(none, 50 * GB), ([(0.0, 500.0), (0.0, 2000.0)], 100.0), ([(0.0, 10 * GB)] * 12, 50 * GB)]
+    edges += [([(2.0, 25 * GB)], 50 * GB), ([(0.0, 10 * GB)] * 3, 50 * GB)]
+    edges += [([(0.0, 10 * GB), (0.5, 0.0), (0.1, 20 * GB)], 50 * GB), ([(0.0, 50 * GB), (1.0, 50 * GB)], 50 * GB)]
     return [
         shown("two groups at once", "values:together", 0, [([(0.0, 10 * GB), (0.0, 20 * GB)], 50 * GB)]),
         hidden("other groups that start together", "values:together", 0, [row(count, [0.0]) for count in (2, 3, 5)]),
-        hidden(
-            "groups that start later",
-            "generality:starts",
-            0,
-            [row(count, late) for count in (2, 3, 4, 6, 9, 12)] + gaps,
-        ),
+        hidden("groups that start later", "generality:starts", 0, [row(count, late) for count in counts] + gaps),
         hidden("none, one, ties, and no bytes", "generality:edges", 0, edges),
     ]
 
@@ -42,7 +33,7 @@ def _adapter_cases(params: Params, rng: Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:together 0.3, generality:starts 0.45, generality:edges 0.25",
     cases=_adapter_cases,
-    verdicts=lambda params, case, outcome: judged(case, ENDS.fault(case, outcome.value)),
+    verdicts=table(ENDS, right=right),
     why="An adapter moves no more bytes than its bandwidth, however many groups use it. Two equal transfers at once "
     "take twice as long as one. A model that treats every axis as if it were alone on the wire promises a step "
     "that the cluster cannot deliver.",

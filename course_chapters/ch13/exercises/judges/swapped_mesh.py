@@ -1,11 +1,9 @@
 import torch
 
-from course_chapters.ch13.exercises.judges.shared import refused
-from course_grader.exercises.result_schema import Tensor, TupleOf
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, Wrong, oracle
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import coin_of, not_like
-from course_grader.judging.traffic import too_few_bytes
+from course_grader.judging.traffic import bytes_fault
 from course_lib.estimate.units import count_text
 
 right = Worked("swapped-mesh")
@@ -35,9 +33,9 @@ def _mesh_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _mesh_fault(case: Case, outcome: Outcome) -> Fault | None:
+def _mesh_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     for rank, (got, want) in enumerate(zip(outcome.value, right.value(case), strict=True)):
-        lead = f"{case.name}, rank {rank}: "
+        lead = f"rank {rank}: "
         for place, (one, two) in enumerate(zip(got, want, strict=True)):
             if fault := not_like(one, two, rank):
                 return fault
@@ -47,7 +45,7 @@ def _mesh_fault(case: Case, outcome: Outcome) -> Fault | None:
     return None
 
 
-def _mesh_bytes(case: Case, outcome: Outcome) -> Fault | None:
+def _mesh_bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     """A rank that sends to a rank outside its two groups, or more than two ring all-reduces need."""
     tp, given = case.args[0], case.per_rank or ()
     n = len(given)
@@ -56,25 +54,14 @@ def _mesh_bytes(case: Case, outcome: Outcome) -> Fault | None:
             return "outside-its-groups", f"Rank {src} sent to rank {dst}, which is in none of its groups."
     x, gradient = given[0]
     least = [(tp > 1) * x.nbytes + (tp < n) * gradient.nbytes] * n
-    if fault := too_few_bytes(outcome.meter, least, least):
-        return fault
     most = 2 * (tp - 1) / tp * x.nbytes + 2 * (n // tp - 1) / (n // tp) * gradient.nbytes
-    worst = max(outcome.meter["bytes_sent"])
-    if worst > most:
-        return "too-many-bytes", f"{case.name}: a rank sends {worst:,} bytes; the two all-reduces need {most:,.0f}."
-    return None
-
-
-def _mesh_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    if fault := refused(TupleOf({"x": Tensor(), "gradient": Tensor()}), case, outcome):
-        return judged(case, fault)
-    return judged(case, _mesh_fault(case, outcome), ("cost", "bytes", _mesh_bytes(case, outcome)))
+    return bytes_fault(outcome.meter, [most] * n, "the two all-reduces need", least)
 
 
 JUDGING = Judging(
     shares="values:shown 0.1, generality:shapes 0.5, generality:edges 0.2, cost:bytes 0.2",
     cases=_mesh_cases,
-    verdicts=_mesh_verdicts,
+    verdicts=oracle(_mesh_fault, {"cost:bytes": _mesh_bytes}, named=True),
     why="A square mesh looks the same from both sides, so a test on it cannot tell its axes apart. Test a mesh on "
     "sizes that are all different.",
     pytorch="`init_device_mesh` takes names for the axes; `mesh['tp']` cannot be mistaken for `mesh['dp']`, but the "

@@ -1,8 +1,9 @@
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from course_chapters.ch14.exercises.disk import OTHERS, ROUNDS, digest
 from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, is_number, judged, shown
+from course_grader.judging.cases import Maker
 
 SIZE, EXTRA = 400, 1000  # bytes of a checkpoint's data, and what its files may hold besides
 
@@ -13,7 +14,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     def bytes_of(size: int) -> bytes:
         return rng.randbytes(size)
 
-    def case(make: Any, name: str, share: str, what: str, steps: list[int], following: int, size: int = SIZE) -> Case:
+    def case(make: Maker, name: str, share: str, what: str, steps: list[int], following: int, size: int = SIZE) -> Case:
         space = room * (size + EXTRA) + 100
         saves = [(step, bytes_of(size)) for step in steps]
         return make(name, share, what, space, saves, (following, bytes_of(size)), keep - 1)
@@ -34,28 +35,26 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault | None:
+def _finding_fault(case: Case, finding: Mapping[str, object], keep: int) -> Fault | None:
     lead = f"{finding['how']}: "
     if finding.get("full") is True:
         return "no-room", f"{lead}leftovers or old checkpoints take up the room."
     _, _, saves, following, _ = case.args
     data = {step: digest(content) for step, content in saves}
     data |= dict.fromkeys(range(following[0], following[0] + ROUNDS + 1), digest(following[1]))
-    loaded, done, doing, damaged = (finding.get(name) for name in ("loaded", "done", "doing", "damaged"))
-    if not all(each is None or type(each) is int for each in (done, doing, damaged)) or (damaged or 0) not in range(
-        len(saves)
-    ):
+    loaded, found = finding.get("loaded"), map(finding.get, ("done", "doing", "damaged"))
+    numbers = [each for each in found if each is None or type(each) is int]
+    if len(numbers) < 3 or (numbers[2] or 0) not in range(len(saves)):
         return "wrong-shape", f"{lead}{describe(finding)} is no finding."
+    done, doing, damaged = numbers
     if type(loaded) is str:
         return "load-raised", f"{lead}`load` raises {loaded}."
     if finding.get("notes") is not True:
         return "others-touched", f"{lead}a file of somebody else, such as {OTHERS!r}, was changed or removed."
+    if loaded is None and done is None:
+        return None
     if loaded is None:
-        return (
-            None
-            if done is None
-            else ("nothing-loads", f"{lead}`load` finds nothing, although save {done} had returned.")
-        )
+        return "nothing-loads", f"{lead}`load` finds nothing, although save {done} had returned."
     if type(loaded) is not list or len(loaded) != 2 or type(loaded[0]) is not int:
         return "wrong-shape", f"{lead}`load` returns (step, data) or None; got {describe(loaded)}."
     step, content = loaded
@@ -64,13 +63,10 @@ def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault |
     if type(content) is not str or content != data[step]:
         return "damaged-data", f"{lead}`load` returns step {step} with data that was not saved."
     known = [each for each, _ in saves]
+    if damaged and step < (oldest := known[-1 - damaged]):
+        return "too-old", f"{lead}step {oldest} or a newer one is undamaged, but `load` returns step {step}."
     if damaged:
-        oldest = known[-1 - damaged]
-        return (
-            None
-            if step >= oldest
-            else ("too-old", f"{lead}step {oldest} or a newer one is undamaged, but `load` returns step {step}.")
-        )
+        return None
     if done is not None and step < done:
         return "lost-save", f"{lead}save {done} had returned, but `load` returns step {step}."
     newest = doing if doing is not None else done
@@ -79,7 +75,16 @@ def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault |
     return None
 
 
-def _fault(params: Params, case: Case, got: Mapping[str, Any]) -> Fault | None:
+class Told(TypedDict, total=False):
+    """What is told of a case."""
+
+    found: list[Mapping[str, object]]
+    raised: object
+    written: object
+    stored: object
+
+
+def _fault(params: Params, case: Case, got: Told) -> Fault | None:
     for finding in got["found"]:
         if fault := _finding_fault(case, finding, params["keep"]):
             return fault
@@ -89,15 +94,11 @@ def _fault(params: Params, case: Case, got: Mapping[str, Any]) -> Fault | None:
         most = sum(len(data) + EXTRA for _, data in case.args[2])
         written, stored = got.get("written"), got.get("stored")
         if not is_number(stored) or stored < len(case.args[2][-1][1]):
-            return (
-                "not-on-disk",
-                f"all files have {describe(stored)} bytes if compressed, less than the data of one save.",
-            )
+            told = f"all files have {describe(stored)} bytes if compressed, less than the data of one save."
+            return "not-on-disk", told
         if not is_number(written) or written > most:
-            return (
-                "rewrites",
-                f"{describe(written)} bytes were written; {most:,} are enough. Was older data written again?",
-            )
+            told = f"{describe(written)} bytes were written; {most:,} are enough. Was older data written again?"
+            return "rewrites", told
     return None
 
 
@@ -118,7 +119,7 @@ keep = params("atomic-checkpoint").keep  # leave as is
 
 
 def whole(disk) -> dict[int, str]:
-    """My undamaged files on the disk, by step."""
+    """A helper, which you may replace: the undamaged checkpoint files on the disk, by step."""
     found = {}
     for name in disk.names():
         blob = disk.read(name)

@@ -39,19 +39,6 @@ def audit_failures() -> dict[str, tuple[float, str, str]]:
 # ~ (between * 16384 / 8192, "wrong", "another size") ==> [6.19, "Wrong", "Another size"]
 # ~ (30.84e6 / 16384 / 24, ==> (78.4,
 # ~ (1 - math.exp(-24 / (between * 16.384)), ==> (0.377,
-# %% wrong: everything is right => values wrong-verdict
-# ~ return { ==> return _right({
-# -     }
-# +     })
-# + def _right(found):
-# +     return {name: (number, "right", "as printed") for name, (number, _, _) in found.items()}
-# %% wrong: everything is wrong => values wrong-verdict
-# ~ return { ==> return _wrong({
-# -     }
-# +     })
-# + def _wrong(found):
-# +     return {name: (number, "wrong", cause.replace("as printed", "another size")) for name, (number, _, cause) in
-# ~~ found.items()}
 # %% wrong: the printed numbers => values as-printed
 # > this is the printed number. Compute it from the log and the size of this job.
 # ~ (between * 16384 / 8192, ==> (1,
@@ -88,11 +75,4 @@ def audit_failures() -> dict[str, tuple[float, str, str]]:
 # %% wrong: of all interruptions => values of-all
 # > this is the share of all interruptions.
 # ~ 72 / 419 ==> 72 / 466
-# %% wrong: another cause => values wrong-cause
-# ~ "a snapshot" ==> "planned stops"
-# %% wrong: left as it is => not-answered
-#       between = 54 * 24 / 419  # hours, on 16,384 GPUs
-# +     raise NotImplementedError
-# %% half: one statement is missing => 7
-# ~ "hbm3-share": ==> "hbm3":
 '''

@@ -2,8 +2,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, oracle, shown
+from course_grader.judging.cases import Maker
 
 Call = tuple[str, int, str, int, bool]
+Hang = tuple[Mapping[str, Sequence[int]], dict[int, list[Call]]]  # groups, and the calls of each rank
 
 
 right = Worked("blame-the-rank")
@@ -38,14 +40,14 @@ def _enter(
         records[rank].append((group, number, operation, count, finished))
 
 
-def _hangs(rng: Random, size: int) -> dict[str, tuple[Any, Any]]:
+def _hangs(rng: Random, size: int) -> dict[str, Hang]:
     """A hang of each kind among `size` ranks, whose numbers are drawn and have gaps."""
     few, many = rng.sample(range(2, 10), size // 2), rng.sample(range(100, 200), size - size // 2)  # text: "100" < "2"
     ranks, (a, *more), (b, *less) = sorted(few + many), many, few
     rest = rng.sample(less + more, size - 2)
     everybody = {rng.choice("wxyz"): ranks}
     (world,) = everybody
-    hangs: dict[str, tuple[Any, Any]] = {}
+    hangs: dict[str, Hang] = {}
 
     def hang(name: str, groups: Mapping[str, Sequence[int]], calls: int, *entries: tuple[Any, ...]) -> None:
         records = _history(rng, groups, calls)
@@ -94,21 +96,14 @@ def _hangs(rng: Random, size: int) -> dict[str, tuple[Any, Any]]:
 
 
 def _blame_cases(params: Params, rng: Random) -> list[Case]:
-    absent, circles = (
-        ("one rank missing", "several missing", "nothing wrong"),
-        ("a chain of waits", "a circle", "two orders"),
-    )
-    beside: tuple[str, ...] = (
-        "a circle, and one missing",
-        "two calls at once",
-        "one is through",
-        "finished with another count",
-    )
-    beside += "a finished call after an open one", "one is through, with another count", "waits in the call before"
+    absent = "one rank missing", "several missing", "nothing wrong"
+    circles = "a chain of waits", "a circle", "two orders"
+    beside = "a circle, and one missing", "two calls at once", "one is through", "finished with another count"
+    later = "a finished call after an open one", "one is through, with another count", "waits in the call before"
     again = "another operation", "another operation, and finished", "few have entered", "few are in the group"
     first, second = _hangs(rng, params["ranks"]), _hangs(rng, params["ranks"] + 3)
 
-    def case(make: Any, name: str, share: str, *names: str, where: Any = None) -> Case:
+    def case(make: Maker, name: str, share: str, *names: str, where: Mapping[str, object] | None = None) -> Case:
         return make(name, share, 0, [(where or first)[each] for each in names])
 
     return [
@@ -120,11 +115,11 @@ def _blame_cases(params: Params, rng: Random) -> list[Case]:
         case(hidden, "the same calls", "generality:chains", *again, where=second),
         case(hidden, "two things at once", "generality:chains", "different beats missing", where=second),
         case(hidden, "two ranks, two groups", "generality:chains", "two differ", "two groups differ", where=second),
-        case(hidden, "waits beside others", "generality:chains", *beside, where=second),
+        case(hidden, "waits beside others", "generality:chains", *beside, *later, where=second),
     ]
 
 
-def _blame_fault(case: Case, got: Any) -> Fault | None:
+def _blame_fault(case: Case, got: Sequence[tuple[str, Sequence[int]] | None]) -> Fault | None:
     want = right.value(case)
     said = [None if each is None else (each[0].strip().lower(), list(each[1])) for each in got]
     if said == want:

@@ -111,7 +111,4 @@ def best_interval(save, mtbf):
 # %% wrong: one hour => values
 # > this is always one hour, whatever the save costs.
 # ~ low * mtbf ==> 3600.0
-# %% wrong: remembers an interval by its save => values -
-# ~ best_interval(save: float, mtbf: float) ==> best_interval(save: float, mtbf: float, kept={})
-# ~ low * mtbf ==> low * kept.setdefault(save, mtbf)
 '''

@@ -18,10 +18,7 @@ DRILLS = {
         "√(2 · {{save}} s · {{hours}} · 3,600 s) = {{answer}} minutes.",
         (Times(60), "Those are seconds."),
         (Times(1 / math.sqrt(2)), "There is a 2 under the root."),
-        (
-            lambda p: math.sqrt(2 * p["save"] * p["hours"] * 60) / 60,
-            "Those hours were turned into minutes, not seconds.",
-        ),
+        (Times(1 / math.sqrt(60)), "Those hours were turned into minutes, not seconds."),
     ),
     "four-times-gpus": drill_key(
         lambda p: math.sqrt(p["times"]),

@@ -1,13 +1,14 @@
 import random
-from typing import Any
+from collections.abc import Sequence
 
 from course_grader.judging import Case, Fault, Judging, Params, Worked, describe, hidden, oracle, ranks_text, shown
+from course_grader.judging.cases import Maker
 
 right = Worked("exactly-once")
 
 
 def _sampler_cases(params: Params, rng: random.Random) -> list[Case]:
-    def run(make: Any, name: str, share: str, samples: int, batch: int, phases: Any, consumed: int = 0) -> Case:
+    def run(make: Maker, name: str, share: str, samples: int, batch: int, phases: object, consumed: int = 0) -> Case:
         return make(name, share, rng.randrange(1000), samples, batch, phases, consumed)
 
     drawn = [(rng.randrange(1, 5), rng.randrange(1, 7)) for _ in range(4)]
@@ -27,7 +28,7 @@ def _sampler_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _sampler_fault(case: Case, got: Any) -> Fault | None:
+def _sampler_fault(case: Case, got: Sequence[object]) -> Fault | None:
     want = right.value(case)
     if all(type(one) is dict and one["changed"] is False for one in got) and got == want:
         return None
@@ -42,10 +43,8 @@ def _sampler_fault(case: Case, got: Any) -> Fault | None:
         if len(set(read)) < len(set(wanted)) and set(read) < set(wanted):
             return "not-read", f"{where}{len(set(wanted) - set(read))} ids of the batch are read by no rank."
         if read != wanted:
-            return (
-                "other-batch",
-                f"{where}the ranks together read {describe(read)}, and the batch is {describe(wanted)}.",
-            )
+            told = f"{where}the ranks together read {describe(read)}, and the batch is {describe(wanted)}."
+            return "other-batch", told
         if one["ids"] != two["ids"]:
             return "other-parts", f"{where}the parts are {describe(one['ids'])}; they must be {describe(two['ids'])}."
         if one["consumed"] != two["consumed"]:

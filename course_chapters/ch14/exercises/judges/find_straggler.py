@@ -1,7 +1,7 @@
 from collections.abc import Sequence
-from typing import Any
 
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, oracle, shown
+from course_grader.judging.cases import Maker
 
 Table = Sequence[Sequence[float]]  # [step][rank]
 
@@ -24,17 +24,17 @@ def _steps(rng: Random, steps: int, ranks: int) -> tuple[list[list[float]], list
 def _straggler_cases(params: Params, rng: Random) -> list[Case]:
     factor = params["factor"]
 
-    def row(compute: list[list[float]], data: list[list[float]]) -> tuple[Any, ...]:
+    def row(compute: list[list[float]], data: list[list[float]]) -> tuple[list[list[float]], ...]:
         own = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(compute, data, strict=True)]
         return compute, data, _whole(own, 0.5)
 
-    def slow(ranks: int, who: int, kind: str, when: Sequence[bool], by: float = 3.0) -> tuple[Any, ...]:
+    def slow(ranks: int, who: int, kind: str, when: Sequence[bool], by: float = 3.0) -> tuple[list[list[float]], ...]:
         tables = dict(zip(("compute", "data"), _steps(rng, len(when), ranks), strict=True))
         for step, late in enumerate(when):
             tables[kind][step][who] += 9 * (factor - 1) + by if late else 0
         return row(tables["compute"], tables["data"])
 
-    def exactly(late: float) -> tuple[Any, ...]:
+    def exactly(late: float) -> tuple[object, ...]:
         compute = [[8.0] * 5 for _ in range(4)]
         for step in compute:
             step[3] = 8 * factor + late
@@ -74,6 +74,7 @@ def _straggler_cases(params: Params, rng: Random) -> list[Case]:
     zeros = [[0.0] * 5] * 3
     many = slow(40, 33, "compute", [True] * 11 + [False] * 10)
     tie = row([[8.0, 8, 12 + more_by, 8]] * 3, [[1.0, 1, 5 + more_by, 1]] * 3)  # both times exceed by the same
+    stragglers = two, equal, row(*both[:2]), crowd, tie
     accident = slow(5, 3, "compute", [False, False, True, False, False], by=400.0)
 
     elsewhere = slow(7, 5, "data", [True] * 3), slow(3, 0, "data", [True] * 5), slow(9, 8, "compute", more)
@@ -83,7 +84,7 @@ def _straggler_cases(params: Params, rng: Random) -> list[Case]:
     longer = [[[each + 1000 for each in step] for step in table] for table in (own, loads)]
     beside = (own, loads, waits), (longer[0], loads, waits), (own, longer[1], waits)  # the same waits
 
-    def case(make: Any, name: str, share: str, *given: tuple[Any, ...]) -> Case:
+    def case(make: Maker, name: str, share: str, *given: tuple[object, ...]) -> Case:
         return make(name, share, 0, list(given))
 
     return [
@@ -96,16 +97,7 @@ def _straggler_cases(params: Params, rng: Random) -> list[Case]:
         case(hidden, "an even number of ranks", "generality:limits", *middles),
         case(hidden, "one late more often, another more in all", "generality:several", *totals),
         case(hidden, "which of its times exceeds by more", "generality:several", *kinds),
-        case(
-            hidden,
-            "two stragglers, equal ones, both kinds",
-            "generality:several",
-            two,
-            equal,
-            row(*both[:2]),
-            crowd,
-            tie,
-        ),
+        case(hidden, "two stragglers, equal ones, both kinds", "generality:several", *stragglers),
         case(
             hidden,
             "one rank, one step, no step, many, and times again",
@@ -123,7 +115,7 @@ def _straggler_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _straggler_fault(case: Case, got: Any) -> Fault | None:
+def _straggler_fault(case: Case, got: Sequence[tuple[int, str] | None]) -> Fault | None:
     rows, want = case.args[1], right.value(case)
     said = [None if each is None else (each[0], each[1].strip().lower()) for each in got]
     if said == want:

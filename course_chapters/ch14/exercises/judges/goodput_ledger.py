@@ -74,12 +74,8 @@ def _cases(params: Params, rng: Random) -> list[Case]:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    column = Breakdown(
-        "ledger",
-        "of the time" if params["unit"] == "shares" else "s",
-        want=right,
-        words=lambda log: f"a log of {len(log)} events",
-    )
+    unit = "of the time" if params["unit"] == "shares" else "s"
+    column = Breakdown("ledger", unit, want=right, words=lambda log: f"a log of {len(log)} events")
     return list(table(column)(params, case, outcome))
 
 

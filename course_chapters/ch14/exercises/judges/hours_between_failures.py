@@ -23,9 +23,8 @@ def _log_cases(params: Params, rng: Random) -> list[Case]:
     failures, days, gpus, size, hours = (params[name] for name in ("failures", "days", "gpus", "size", "hours"))
     logs = draw_rows(rng, 6, (3, 40, 112, 700), (7, 30.5, 54, 90), (384, 992, 2048, 16384), (1, 100, 3000, 100_000))
     logs += each_changed((40, 31.5, 992, 3000), (44, 54, 1024, 2000))
-    runs = draw_rows(rng, 5, logarithmic(0.5, 300.0), logarithmic(5.0, 200.0)) + each_changed(
-        (30.0, 90.0), (50.0, 70.0)
-    )
+    runs = draw_rows(rng, 5, logarithmic(0.5, 300.0), logarithmic(5.0, 200.0))
+    runs += each_changed((30.0, 90.0), (50.0, 70.0))
     runs += draw_rows(rng, 1, logarithmic(100.0, 300.0), logarithmic(20.0, 80.0))  # more than one failure is expected
     return [
         shown("the log", "values:between", 0, [(failures, days, gpus, size)]),
@@ -96,7 +95,4 @@ def chance(hours: float, between: float) -> float:
 # ~ math.exp(-hours / between) ==> (1 - 1 / between) ** hours
 # %% wrong: the example's numbers => values -
 # ~ days * 24 * gpus / failures / size ==> 54 * 24 * 16384 / 419 / size
-# %% wrong: remembers a chance by its hours => values -
-# ~ chance(hours: float, between: float) ==> chance(hours: float, between: float, kept={})
-# ~ (-hours / between) ==> (-hours / kept.setdefault(hours, between))
 '''

@@ -6,7 +6,7 @@ from torch import Tensor
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, Wrong, describe, oracle, ranks
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.tensors import coin_of
-from course_grader.judging.traffic import too_few_bytes
+from course_grader.judging.traffic import bytes_fault
 
 right = Worked("odd-replica")
 
@@ -72,26 +72,22 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 
 def _bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    others, meter = (case.ranks or 1) - 1, outcome.meter
-    most, sent = params["budget"] * others, max(meter["bytes_sent"])
-    if sent > most:
-        return "too-many-bytes", f"A rank sends {sent:,} bytes; {most:,} are allowed."
-    least = [min(1, others)] * (others + 1)  # without a byte, a rank knows nothing about the others, nor they about it
-    return too_few_bytes(meter, least, least)
+    n = case.ranks or 1
+    least = [n > 1] * n  # without a byte, a rank knows nothing about the others, nor they about it
+    return bytes_fault(outcome.meter, [params["budget"] * (n - 1)] * n, "allowed are", least)
 
 
 JUDGING = Judging(
     shares="values:odd 0.3, generality:votes 0.25, generality:bits 0.2, cost:bytes 0.15, protocol:safe 0.1",
     cases=_cases,
-    verdicts=oracle(_fault, {"cost:bytes": _bytes}),
+    verdicts=oracle(_fault, {"cost:bytes": _bytes}, named=True),
     why="A digest of 8 bytes changes with every single bit, and two different gradients have the same one by chance "
     "only once in 2⁶⁴. A majority names who differs from it. It cannot name who is right: if more than half of "
     "the replicas have the same wrong bit, the others are blamed.",
     pytorch="`torch.hash_tensor` gives such a digest on the device; `all_gather` of one number per rank does the rest.",
 )
 
-ANSWERS = r'''from course_lib.operate import faults
-# %% right: worked
+ANSWERS = r'''# %% right: worked
 def odd_replicas(comm, gradient):
     """The ranks that differ from more than half of all; every rank if there is no majority; None if all are equal."""
     bits = gradient.reshape(-1).view(torch.uint8)
@@ -146,6 +142,4 @@ def odd_replicas(comm, gradient):
 # %% wrong: only the odd rank knows => values
 # > every rank returns the ranks that differ.
 # ~ if each != usual] ==> if each != usual and rank == comm.rank]
-# %% wrong: asks the library => raised
-# ~ hashlib.sha256(bits.numpy().tobytes()).digest()[:8] ==> faults.checksum([gradient]).to_bytes(8)
 '''

@@ -29,12 +29,4 @@ def lost_interval() -> tuple[float, float]:
 # %% right: a guess
 def lost_interval():
     return [5, 20]
-# %% wrong: one number => values not-a-pair
-# ~ lost / 1.5, lost * 1.5 ==> lost
-# %% wrong: it commits to nothing => values too-wide
-# ~ lost / 1.5, lost * 1.5 ==> lost / 7, lost * 7
-# %% wrong: the high end comes first => values reversed
-# ~ lost / 1.5, lost * 1.5 ==> lost * 1.5, lost / 1.5
-# %% wrong: nothing is lost => values not-positive
-# ~ lost / 1.5, lost * 1.5 ==> 0, 1
 '''

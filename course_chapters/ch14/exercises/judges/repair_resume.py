@@ -1,7 +1,8 @@
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, hidden, oracle, shown
+from course_grader.judging.cases import Maker
 
 right = Worked("repair-resume")
 
@@ -10,7 +11,7 @@ def _loop_cases(params: Params, rng: Random) -> list[Case]:
     every = params["every"]
 
     def run(
-        make: Any, name: str, share: str, of_epoch: int, steps: int, kills: Sequence[int], every: int = every
+        make: Maker, name: str, share: str, of_epoch: int, steps: int, kills: Sequence[int], every: int = every
     ) -> Case:
         return make(name, share, rng.randrange(1000), of_epoch, every, steps, list(kills))
 
@@ -33,16 +34,21 @@ def _loop_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _loop_fault(case: Case, got: Any) -> Fault | None:
+class Ran(TypedDict):
+    """What a loop did: (batch, step) of each update in the weights, updates made, and the updates saved."""
+
+    weights: list[tuple[int, ...]]
+    calls: int
+    saves: list[int]
+
+
+def _loop_fault(case: Case, got: Ran) -> Fault | None:
     want = right.value(case)
     got = {**got, "weights": [tuple(each) for each in got["weights"]]}
     if got == want:
         return None
-    kills = (
-        f"killed at update{'s' * (len(case.args[4]) > 1)} {', '.join(map(str, case.args[4]))}"
-        if case.args[4]
-        else "never killed"
-    )
+    when = ", ".join(map(str, case.args[4]))
+    kills = f"killed at update{'s' * (len(case.args[4]) > 1)} {when}" if when else "never killed"
     kills = "started again when all is done" if case.args[4] == [0] else kills
     if got["weights"] == want["weights"] and got["calls"] > want["calls"]:
         return "repeated-work", f"{kills}: {got['calls']} updates were made; {want['calls']} are enough."

@@ -1,13 +1,14 @@
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, hidden, oracle, shown
+from course_grader.judging.cases import Maker
 
 right = Worked("snapshot-and-restore")
 
 
-def _same(got: Any, want: Any) -> bool:
+def _same(got: object, want: object) -> bool:
     if isinstance(want, torch.Tensor):
         return isinstance(got, torch.Tensor) and got.dtype == want.dtype and torch.equal(got, want)
     if isinstance(want, (list, tuple)):
@@ -16,7 +17,7 @@ def _same(got: Any, want: Any) -> bool:
 
 
 def _resume_cases(params: Params, rng: Random) -> list[Case]:
-    def run(make: Any, name: str, share: str, *args: int) -> Case:
+    def run(make: Maker, name: str, share: str, *args: int) -> Case:
         return make(name, share, rng.randrange(1000), *args)
 
     return [
@@ -29,13 +30,11 @@ def _resume_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _resume_fault(case: Case, got: Any) -> Fault | None:
+def _resume_fault(case: Case, got: Mapping[str, Sequence[object]]) -> Fault | None:
     both = right.value(case)
     if not _same(got["undisturbed"], both["undisturbed"]):
-        return (
-            "disturbed",
-            "after `snapshot` the training itself goes on in another way; `snapshot` must change nothing.",
-        )
+        told = "after `snapshot` the training itself goes on in another way; `snapshot` must change nothing."
+        return "disturbed", told
     want = both["resumed"]
     if _same(got["resumed"], want):
         return None

@@ -1,7 +1,8 @@
 import math
-from typing import Any
+from collections.abc import Sequence
 
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, hidden, oracle, shown
+from course_grader.judging.cases import Maker
 
 right = Worked("spike-guard")
 
@@ -10,7 +11,9 @@ def _guard_cases(params: Params, rng: Random) -> list[Case]:
     def noisy(count: int, *spikes: int) -> list[float]:
         return [3.0 + rng.randrange(-8, 9) / 64 + (6.0 if at in spikes else 0.0) for at in range(count)]
 
-    def case(make: Any, name: str, share: str, window: int, factor: float, patience: int, losses: list[float]) -> Case:
+    def case(
+        make: Maker, name: str, share: str, window: int, factor: float, patience: int, losses: list[float]
+    ) -> Case:
         return make(name, share, window, factor, patience, losses)
 
     falling = [8 - each / 8 for each in range(40)]
@@ -46,7 +49,7 @@ def _guard_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _guard_fault(case: Case, got: Any) -> Fault | None:
+def _guard_fault(case: Case, got: Sequence[str]) -> Fault | None:
     want, said = right.value(case), [each.strip().lower() for each in got]
     if len(said) != len(want):
         return "wrong-shape", f"one word for each of the {len(want)} losses; got {len(said)}."

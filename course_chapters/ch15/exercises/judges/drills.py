@@ -4,7 +4,7 @@ import math
 
 from course_grader.judging import Params, Times, drill_key
 from course_lib.cluster.intervals import exposed
-from course_lib.estimate.units import GB, MB, MINUTE, MS, US
+from course_lib.estimate.units import GB, MINUTE
 from course_runs.budget import dollars
 from course_runs.ring_bytes import ring_sent
 
@@ -25,27 +25,6 @@ def _extra(p: Params, usual: float = 1.0, over: str = "all") -> float:
 
 
 DRILLS = {
-    "mfu-of-a-step": drill_key(
-        lambda p: 600 * p["params"] * p["tokens"] / (p["seconds"] * p["ranks"] * p["peak"]),
-        "6 · P · tokens over seconds · GPUs · peak: {{answer}} %.",
-        (Times(1 / 2), "This is relative to the sparse peak, which is twice the dense one."),
-        (Times(lambda p: p["ranks"]), "Divide by the peak of all GPUs."),
-        (Times(1 / 3), "Forward and backward take 6 FLOPs per parameter and token, not 2."),
-        (Times(8 / 6), "Recomputed work does not count in an MFU."),
-    ),
-    "bus-of-all-reduce": drill_key(
-        lambda p: ring_sent("all_reduce", p["nbytes"], p["ranks"]) / (p["ms"] * MS) / GB,
-        "A ring sends 2 (N − 1)/N of the bytes; divided by the time that is {{answer}} GB/s.",
-        (lambda p: p["nbytes"] / (p["ms"] * MS) / GB, "This is the algorithm bandwidth."),
-        (Times(1 / 2), "An all-reduce sends twice what an all-gather sends."),
-        (Times(8), "These are bits; give bytes."),
-    ),
-    "half-of-the-line": drill_key(
-        lambda p: p["alpha"] * US * p["beta"] / MB,
-        "n/(α + n/β) = β/2 at n = α · β = {{answer}} MB.",
-        (Times(2), "This message reaches two thirds."),
-        (Times(1 / 2), "This message reaches a third."),
-    ),
     "third-message": drill_key(
         _third,
         "15 MB more take the difference; in proportion from 1 MB on: {{answer}} µs.",
@@ -80,12 +59,6 @@ DRILLS = {
         "The budget over GPUs times price, in minutes: {{answer}}.",
         (Times(lambda p: p["gpus"]), "All GPUs are billed at once."),
         (Times(1 / 60), "These are hours."),
-    ),
-    "strong-efficiency": drill_key(
-        lambda p: 100 * p["few_s"] * p["few"] / (p["many_s"] * p["many"]),
-        "GPU-seconds of a step on few GPUs over those on many: {{answer}} %.",
-        (Times(lambda p: p["many"] / p["few"]), "This is the speed-up; there are also more GPUs."),
-        (lambda p: 100 * p["many_s"] * p["many"] / p["few_s"] / p["few"], "This is the inverse."),
     ),
     "kept-weights-sent": drill_key(
         lambda p: ring_sent("all_gather", p["params"] * p["bits"] / 8, p["ranks"]) / GB,

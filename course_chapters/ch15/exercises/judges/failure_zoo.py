@@ -4,7 +4,8 @@ from statistics import median
 from typing import Any
 
 from course_chapters.ch15.exercises.failure_zoo import ZOO_WORDS
-from course_grader.judging import WHOLE, Case, Fault, Judging, Params, Random, Wrong, describe, hidden, judged, shown
+from course_grader.judging import WHOLE, Case, Fault, Judging, Outcome, Params, Random, Wrong, describe, hidden, oracle
+from course_grader.judging.cases import shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
 
 TORCH, OLD = "2.13.0", "2.4.0"
@@ -18,6 +19,8 @@ VERSIONS = ("Trouble: The ranks do not have the same torch version.",)
 COLLECTIVES = (("all_reduce", "all_to_all"), ("reduce_scatter", "all_to_all"), ("all_gather", "gather"))
 STARTING = (("starting", "starting"),)
 AT_WORK = tuple(("all_reduce", own) for own in ("data", "compute", "checkpoint"))
+End = tuple[float, int]  # its second, and the exit code
+Ends = tuple[float, Sequence[int]]  # the same with several exit codes, one of which is drawn
 
 
 class Scene:
@@ -39,7 +42,7 @@ class Scene:
     def sums(self, count: int) -> list[str]:
         return [f"{self.rng.getrandbits(32):08x}" for _ in range(count)]
 
-    def stop(self, errors: Sequence[str], doing: Sequence[tuple[str, str]], others: Any, mine: Any) -> None:
+    def stop(self, errors: Sequence[str], doing: Sequence[tuple[str, str]], others: Ends, mine: End) -> None:
         """All ranks fail in a collective, the victim in another one of `doing`, or it is silent at its own work.
 
         `others` and `mine` have the second of their end, and their exit codes.
@@ -51,7 +54,7 @@ class Scene:
         self.mine["doing"] = own
         if (usual, own) in AT_WORK:
             self.mine |= {"error": "", "work": self.mine["work"][: self.at]}
-        late, code = self.rng.random(), self.rng.choice(others[1:])
+        late, code = self.rng.random(), self.rng.choice(others[1])
         ends = [mine if note is self.mine else (others[0], code) for note in self.notes]
         self.exits = [(round(at + late, 1), note["pid"], end) for note, (at, end) in zip(self.notes, ends, strict=True)]
 
@@ -92,19 +95,19 @@ class Scene:
         self.mine["work"] = [usual, usual, 4 * usual, *[usual] * (self.at - 3), *[times * usual] * steps]
 
 
-def _stopped(errors: Sequence[str], doing: Sequence[tuple[str, str]], others: Any, mine: Any) -> Callable[..., None]:
+def _stopped(errors: Sequence[str], doing: Sequence[tuple[str, str]], others: Ends, mine: End) -> Callable[..., None]:
     return partial(Scene.stop, errors=errors, doing=doing, others=others, mine=mine)
 
 
-def _hung(place: int, mine: Any = (14.3, SIGTERM)) -> Callable[..., None]:
-    return _stopped(LATE, AT_WORK[place : place + 1], (14.0, FAILED), mine)
+def _hung(place: int, mine: End = (14.3, SIGTERM)) -> Callable[..., None]:
+    return _stopped(LATE, AT_WORK[place : place + 1], (14.0, (FAILED,)), mine)
 
 
 _slow_before = partial(Scene.slowed, times=7.0, since=1)
-_killed = _stopped(LOST, AT_WORK, (9.2, FAILED, SIGTERM), (9.0, SIGKILL))
-_mismatched = _stopped(LATE, COLLECTIVES, (14.0, FAILED), (14.0, FAILED))
+_killed = _stopped(LOST, AT_WORK, (9.2, (FAILED, SIGTERM)), (9.0, SIGKILL))
+_mismatched = _stopped(LATE, COLLECTIVES, (14.0, (FAILED,)), (14.0, FAILED))
 PLAYS: Mapping[str, tuple[str, *tuple[Callable[..., None], ...]]] = {  # the kind, and what happens one after another
-    "version": ("version", Scene.old, _stopped(VERSIONS, STARTING, (4.0, FAILED), (4.0, FAILED))),
+    "version": ("version", Scene.old, _stopped(VERSIONS, STARTING, (4.0, (FAILED,)), (4.0, FAILED))),
     "killed": ("killed", _killed),
     "hung": ("hung", _hung(1)),
     "hung, reading": ("hung", _hung(0)),
@@ -115,10 +118,9 @@ PLAYS: Mapping[str, tuple[str, *tuple[Callable[..., None], ...]]] = {  # the kin
     "slow from the first step": ("slow", Scene.slow_throughout),
     "none": ("none",),
     "one slow step": ("none", partial(Scene.slowed, times=12.0, steps=1)),
-    "twice as slow": ("none", partial(Scene.slowed, times=1.8)),
     "slow and killed": ("killed", _slow_before, _killed, Scene.slow_neighbor),
     "slow and flipped": ("flipped", _slow_before, Scene.flipped),
-    "killed at once": ("killed", _stopped(LOST, AT_WORK, (9.0, FAILED), (9.0, SIGKILL))),
+    "killed at once": ("killed", _stopped(LOST, AT_WORK, (9.0, (FAILED,)), (9.0, SIGKILL))),
     "version and mismatched": ("version", _mismatched, Scene.old),
     "flipped and killed": ("killed", _killed, Scene.spoiled),
     "flipped and hung": ("hung", _hung(1), Scene.spoiled),
@@ -131,7 +133,7 @@ PLAYS: Mapping[str, tuple[str, *tuple[Callable[..., None], ...]]] = {  # the kin
 }
 
 
-def scene(what: str, rng: Random, ranks: int, steps: int, victim: int) -> tuple[Any, ...]:
+def scene(what: str, rng: Random, ranks: int, steps: int, victim: int) -> tuple[object, ...]:
     """Notes and ends of such a run, in some order, and what happened in it: kind, rank and step."""
     made, (kind, *plays) = Scene(rng, ranks, steps, victim), PLAYS[what]
     for play in plays:
@@ -169,8 +171,8 @@ LOOK: Mapping[str, str] = {
 }
 
 
-def _fault(case: Case, got: Any) -> Fault | None:
-    (said, rank, step), (kind, *where) = got, case.secret
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    (said, rank, step), (kind, *where) = outcome.value, case.secret
     if fault := diagnosis_fault(case.name, said, kind, "none", LOOK):
         return Wrong(*fault)._replace(where=WHOLE)
     lead = f"{case.name}: {kind!r} is right"
@@ -184,7 +186,7 @@ def _fault(case: Case, got: Any) -> Fault | None:
 JUDGING = Judging(
     shares={"values:shown": 0.35, "generality:unseen": 0.65},
     cases=_cases,
-    verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value)),
+    verdicts=oracle(_fault),
     why="""Ranks that fail are silent; ranks that wait complain. The order of exits is better evidence than the errors'
 text, and what a rank was doing is better evidence than what it reported. Faults without an error need comparisons in a
 healthy run: versions before it, checksums and times during it.""",

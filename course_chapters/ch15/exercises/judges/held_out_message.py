@@ -1,13 +1,12 @@
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from course_chapters.ch15.exercises.held_out_message import CARD, RATIOS
-from course_grader.exercises.values import is_number, times
-from course_grader.judging import FINE, Fault, Judging, Params, Random, Worked, Wrong, describe, first, judged, near
+from course_chapters.ch15.exercises.probes import Timed
+from course_grader.exercises.values import describe, is_number, near, times
+from course_grader.judging import FINE, Case, Fault, Judging, Outcome, Params, Random, Worked, Wrong, first_of, oracle
 from course_grader.judging.cases import hidden, shown
-from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import bytes_text
 from course_runs.reading import recorded
 
@@ -15,11 +14,11 @@ CLOSE = CARD.params["close"]  # relative error allowed for a message that was no
 SOLVABLE = 0.08  # relative error of our own fit on every sweep in the cases
 RECORDED = "cpu4/links"
 SMALLEST, STEP, SIZES = 1024, 4, 11
-Link = tuple[Callable[[float], float], float]  # seconds of a size, and the size from which on a second line holds
-Sweep = list[dict[str, Any]]
-Asked = tuple[Sweep, float, float]  # a sweep, a size, and the true seconds of that size
+Link = Callable[[float], float]  # seconds of a size
+Asked = tuple[list[Timed], float, float]  # a sweep, a size, and the true seconds of that size
 right = Worked("held-out-message")
 
+LEFT_OUT = (2, 3, 8)  # numbers of sizes that are never next to the border of two regimes
 KINDS = ("one regime", "a quicker way for large messages", "more ceremony from some size on", "slower beyond the cache")
 
 
@@ -40,13 +39,13 @@ def link_of(kind: str, alpha: float, beta: float, rng: Random) -> Link:
     def seconds(nbytes: float) -> float:
         return alpha + nbytes / beta if nbytes < edge else alpha + more + nbytes / (beta * later)
 
-    return seconds, edge
+    return seconds
 
 
-def sweep(seconds: Callable[[float], float], rng: Random, skip: int | None = None) -> Sweep:
+def sweep(seconds: Link, rng: Random, skip: int | None = None) -> list[Timed]:
     """Rows of a link, perhaps without one size: a slow first repeat, some disturbed ones, the rest off by a few per
     cent."""
-    rows = []
+    rows: list[Timed] = []
     for nbytes in (SMALLEST * STEP**place for place in range(SIZES) if place != skip):
         true = seconds(nbytes) * rng.uniform(0.98, 1.02)
         repeats = [true * rng.uniform(0.97, 1.03) for _ in range(rng.choice((11, 13, 15)))]
@@ -58,7 +57,7 @@ def sweep(seconds: Callable[[float], float], rng: Random, skip: int | None = Non
     return rows
 
 
-def recorded_sweep(kind: str) -> Sweep:
+def recorded_sweep(kind: str) -> list[Timed]:
     rows = [row for row in recorded(RECORDED)["raw"]["rows"] if row["kind"] == kind]
     return [{"nbytes": row["nbytes"], "seconds": list(row["seconds"])} for row in rows]
 
@@ -73,10 +72,7 @@ def asked(kind: str, alpha: float, beta: float, rng: Random, skip: int | None, r
     The mean of disturbed repeats is wrong there, and for a small message one line through raw seconds too.
     """
     while True:
-        seconds, edge = link_of(kind, alpha, beta, rng)
-        if edge < math.inf and skip is not None:
-            border = round(math.log(edge / SMALLEST, STEP) + 0.5)
-            skip = {border: border + 2, border - 1: border - 3}.get(skip, skip)
+        seconds = link_of(kind, alpha, beta, rng)
         rows = sweep(seconds, rng, skip)
         nbytes = float(SMALLEST * STEP ** (SIZES - 1) * reach if skip is None else SMALLEST * STEP**skip)
         true = seconds(nbytes)
@@ -87,31 +83,31 @@ def asked(kind: str, alpha: float, beta: float, rng: Random, skip: int | None, r
 
 
 def _table(alpha: float, beta: float, rng: Random, reach: float) -> list[Asked]:
-    """Rows for each kind of link: a small size left out, one in the middle, one near the end, and one far beyond."""
-    return [asked(kind, alpha, beta, rng, skip, reach) for kind in KINDS for skip in (2, 4, 8, None)]
+    """Rows for each kind of link: with a size left out, and with one far beyond."""
+    return [asked(kind, alpha, beta, rng, skip, reach) for kind in KINDS for skip in (*LEFT_OUT, None)]
 
 
-def _given(made: Sequence[Asked]) -> dict[str, Any]:
-    return {"args": (0, [(rows, nbytes) for rows, nbytes, _ in made]), "secret": [true for *_, true in made]}
+def _asking(make: Callable[..., Case], name: str, share: str, made: Sequence[Asked]) -> Case:
+    return make(name, share, 0, [(rows, nbytes) for rows, nbytes, _ in made], secret=[true for *_, true in made])
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
     alpha, beta, reach = params["alpha"], params["beta"], params["reach"]
     made = _table(alpha, beta, rng, reach)
-    whole = [(sweep(link_of(kind, alpha, beta, rng)[0], rng),) for kind in KINDS]
+    whole = [(sweep(link_of(kind, alpha, beta, rng), rng),) for kind in KINDS]
     others: list[Asked] = []
     for _ in range(3):
         others += _table(rng.uniform(3e-6, 6e-5), rng.uniform(2e9, 4e10), rng, rng.choice((4, 8, 16)))
-    seconds = link_of(KINDS[0], alpha, beta, rng)[0]
+    seconds = link_of(KINDS[0], alpha, beta, rng)
     rows = sweep(seconds, rng)
     others += [(rows, nbytes, seconds(nbytes)) for nbytes in (3.0 * SMALLEST, 2.0 * SMALLEST * STEP ** (SIZES - 1))]
     unseen = [(recorded_sweep("send"),), *((rows,) for rows, *_ in others[:4])]
     left_out = [each for place, each in enumerate(made) if place % 4 < 3]
     return [
-        Case(name="a size left out", part="left-out", **_given(left_out)),
-        Case(name="a size beyond the largest", part="beyond", **_given(made[3::4])),
+        _asking(shown, "a size left out", "values:left-out", left_out),
+        _asking(shown, "a size beyond the largest", "values:beyond", made[3::4]),
         shown("each size in turn", "protocol:held-out", 1, [*whole, (recorded_sweep("all_reduce"),)]),
-        Case(name="other links", kind="generality", part="links", visible=False, **_given(others)),
+        _asking(hidden, "other links", "generality:links", others),
         hidden("each size of other links", "generality:held-out", 1, unseen),
     ]
 
@@ -126,15 +122,15 @@ def _seconds_fault(case: Case, nbytes: float, got: float, true: float) -> Fault 
     return Wrong("", f"{lead}you predict {times(got, true)}; at most {CLOSE:.0%} off is allowed.", lead)
 
 
-def _honest_fault(case: Case, rows: Sweep, got: Mapping[str, Any]) -> Fault | None:
+def _honest_fault(case: Case, rows: Sequence[Timed], got: Mapping[str, Mapping[int, object]]) -> Fault | None:
     """What is wrong with the held-out ratios of a sweep; `got` is what the probe `sweeps` gives."""
     by_size = {row["nbytes"]: row for row in sorted(rows, key=lambda row: row["nbytes"])}
     if any(set(got[name]) != set(by_size) for name in RATIOS):
         return "wrong-shape", f"{case.name}: return a dictionary with one ratio for each of the {len(rows)} sizes."
-    return first(*(_ratio_fault(case, row, *(got[name][size] for name in RATIOS)) for size, row in by_size.items()))
+    return first_of(_ratio_fault(case, row, *(got[name][size] for name in RATIOS)) for size, row in by_size.items())
 
 
-def _ratio_fault(case: Case, row: Mapping[str, Any], got: Any, want: Any, seen: Any) -> Fault | None:
+def _ratio_fault(case: Case, row: Timed, got: object, want: object, seen: object) -> Fault | None:
     """What is wrong with one ratio: `want` is that of the answer's own fit without this size, `seen` of the one with
     it."""
     where = f"{case.name}, {bytes_text(row['nbytes'])}"
@@ -158,21 +154,19 @@ def _ratio_fault(case: Case, row: Mapping[str, Any], got: Any, want: Any, seen: 
     return "not-your-own", f"{where}: without this size your own fit gives a ratio of {want:.4g}, not {got:.4g}."
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     index, table = case.args
     if index == 0:
         asked = zip(table, outcome.value, case.secret, strict=True)
-        return judged(case, first(*(_seconds_fault(case, nbytes, got, true) for (_, nbytes), got, true in asked)))
-    return judged(
-        case, first(*(_honest_fault(case, rows, got) for (rows,), got in zip(table, outcome.value, strict=True)))
-    )
+        return first_of(_seconds_fault(case, nbytes, got, true) for (_, nbytes), got, true in asked)
+    return first_of(_honest_fault(case, rows, got) for (rows,), got in zip(table, outcome.value, strict=True))
 
 
 JUDGING = Judging(
     shares="values:left-out 0.25, values:beyond 0.15, protocol:held-out 0.2, generality:links 0.3, generality:held-out "
     "0.1",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=oracle(_fault),
     within=0.01,
     why="""Test a fit where it can fail: on a size that it has not seen. Errors are relative to each time, so least
 squares on raw seconds fits the largest message only, and one line through two regimes describes neither. Medians ignore

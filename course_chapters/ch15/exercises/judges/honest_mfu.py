@@ -1,112 +1,90 @@
-import math
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Any
+from functools import cache, partial
 
 from course_chapters.ch15.exercises.honest_mfu import LEAST, REASONS, ROOF
 from course_chapters.ch15.exercises.work import as_run, peaks_of, trained
 from course_grader.exercises.placeholders import fill_text
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, is_number, near, times, verdict
-from course_grader.judging.cases import shown
+from course_grader.exercises.values import describe, is_number, is_row, near, times
+from course_grader.judging import FINE, Case, Fault, Judging, Outcome, Params, Verdict, Worked, generality, shown
 from course_grader.judging.diagnoses import plain_word
-from course_grader.judging.mistakes import WHOLE, Wrong
-from course_grader.judging.per_row import FINE, rows_fault
-from course_grader.judging.random_inputs import generality
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging.mistakes import WHOLE, Wrong, first, verdict
 
-Run = dict[str, Any]
+Run = dict[str, object]
 right = Worked("honest-mfu")
 
 
-def gpu_run(rng: random.Random, device: str, ranks: int = 8, *, narrow: bool = False, used: float | None = None) -> Run:
-    """A run that used this share of the device: warm-up, steps, one rank slower than the others."""
-    peaks = peaks_of(device)
+def log(
+    seed: object,
+    device: str = "H100 SXM",
+    ranks: int = 8,
+    *,
+    narrow: bool = False,
+    used: float | None = None,
+    warm_up: int | None = None,
+    steps: int | None = None,
+    seen: float = 1.0,
+    uneven: float = 1.0,
+) -> Run:
+    """A run that used this share of the device: warm-up, steps, one rank slower than the others; the same steps for a
+    seed.
+
+    The clock of the log saw a share of each step, and every third timed step took `uneven` times as long.
+    """
+    rng, peaks = random.Random(str(seed)), peaks_of(device)
     dtype = "float8" if narrow and "float8" in peaks["dense_flops"] else "bfloat16"
-    work, per_rank = 6 * rng.choice((1.2e9, 7e9, 13e9)), rng.choice((8192, 16_384, 32_768))
-    step = work * per_rank / ((used or rng.uniform(0.25, 0.45)) * peaks["dense_flops"][dtype])
-    warm_up, count = rng.choice((2, 3, 5)), rng.choice((11, 16, 20, 50))
+    base, per_rank, share = rng.uniform(0.3, 3), rng.choice((8192, 16_384, 32_768)), rng.uniform(0.25, 0.45)
+    drawn = rng.choice((2, 3, 5)), rng.choice((11, 16, 20, 50))
+    first, count = (made if wish is None else wish for made, wish in zip(drawn, (warm_up, steps), strict=True))
     late = rng.randrange(1, ranks) if ranks > 1 else 0  # never the first rank, whose log is easiest to read
-    rows = []
-    for number in range(warm_up + count):
-        usual = number >= warm_up
-        pace = step * (rng.choice((1, 1, 1, 1, 1.3)) * rng.uniform(0.98, 1.02) if usual else rng.uniform(2, 6))
-        for rank in range(ranks):
-            seconds = pace * (rng.uniform(1.06, 1.12) if rank == late else rng.uniform(0.9, 0.97))
-            rows.append({"step": number, "rank": rank, "seconds": seconds})
+    rows, slowest = [], list[float]()
+    for step in range(first + count):
+        compiling, usual = rng.uniform(2, 6), rng.choice((1, 1, 1, 1, 1.3)) * rng.uniform(0.98, 1.02)
+        pace = base * (compiling if step < first else uneven * usual if step % 3 == 0 else usual)
+        slowest.append(pace * rng.uniform(1.06, 1.12))
+        paces = [slowest[-1] if rank == late else pace * rng.uniform(0.9, 0.97) for rank in range(ranks)]
+        rows += [{"step": step, "rank": rank, "seconds": seen * seconds} for rank, seconds in enumerate(paces)]
     rng.shuffle(rows)
-    run = {"rows": rows, "warm_up": warm_up, "tokens_per_step": per_rank * ranks, "ranks": ranks, "dtype": dtype}
-    return _waited(run | {"model_flops_per_token": work, "hardware_flops_per_token": work * 4 / 3} | peaks)
-
-
-def _waited(run: Run, times: Callable[[int], float] = lambda step: 1.0, until: float = math.inf) -> Run:
-    """The steps before `until`, each so many times as long, beside a clock that waited for them."""
-    rows = [row | {"seconds": row["seconds"] * times(row["step"])} for row in run["rows"] if row["step"] < until]
-    steps: dict[int, float] = {}
-    for row in rows:
-        steps[row["step"]] = max(row["seconds"], steps.get(row["step"], 0.0))
-    waited = sum(seconds for step, seconds in steps.items() if step >= run["warm_up"])
-    return run | {"rows": rows, "wall_seconds": 1.01 * waited}
-
-
-def launched(run: Run, rng: random.Random, low: float = 0.5, high: float = 0.8) -> Run:
-    """The clock missed a part of each step, in which the device was still busy; the roof alone does not show it."""
-    share = rng.uniform(low, high)
-    return _waited(run, lambda step: share) | {"wall_seconds": run["wall_seconds"]}
-
-
-def _shaken(run: Run, rng: random.Random) -> Run:
-    return _waited(run, lambda step: rng.uniform(5, 9) if step >= run["warm_up"] and step % 3 == 0 else 1)
-
-
-def _used(run: Run, share: float) -> Run:
-    return run | {"model_flops_per_token": run["model_flops_per_token"] * share / right(run)[0]}
-
-
-def _of_length(run: Run, steps: int) -> Run:
-    return _waited(run, until=run["warm_up"] + steps)
+    flops = (used or share) * peaks["dense_flops"][dtype] * seen * statistics.median(slowest[first:]) / per_rank
+    run = {"rows": rows, "warm_up": first, "tokens_per_step": per_rank * ranks, "ranks": ranks, "dtype": dtype}
+    run |= {"wall_seconds": 1.01 * sum(slowest[first:])}
+    return run | {"model_flops_per_token": flops, "hardware_flops_per_token": flops * 4 / 3} | peaks
 
 
 def _at_a_limit(seconds: Sequence[float], wall: float, share: float = 0.4) -> Run:
     """One warm-up step, then steps of these seconds, the median a power of two, in numbers that no product rounds."""
-    run = gpu_run(random.Random(0), "H100 SXM", 4)
     rows = [{"step": step, "rank": 0, "seconds": each} for step, each in enumerate([64.0, *seconds])]
-    run |= {"rows": rows, "warm_up": 1, "wall_seconds": wall, "tokens_per_step": 2**16}
+    run = log(0, ranks=4) | {"rows": rows, "warm_up": 1, "wall_seconds": wall, "tokens_per_step": 2**16}
     run |= {"dense_flops": {"bfloat16": 1e15}, "sparse_flops": {"bfloat16": 2e15}}
     return run | {"model_flops_per_token": share * 1e15 * statistics.median(seconds) * 4 / 2**16}
 
 
 def close(rng: random.Random) -> list[Run]:
     """Runs at the limit of a question, and some that fail two questions."""
-    one, two, three, four = (gpu_run(rng, "H100 SXM", used=rng.uniform(0.3, 0.5)) for _ in range(4))
+    hasty, uneven = rng.uniform(0.5, 0.8), rng.uniform(5, 9)
     return [
-        _used(one, 1.01),
-        _of_length(two, LEAST),
-        _of_length(three, LEAST + 1),
-        _of_length(two | {"warm_up": 0}, 3),
-        launched(_shaken(one, rng), rng),
-        launched(_of_length(four, 3), rng),
-        launched(gpu_run(rng, "H100 SXM"), rng, 0.01, 0.1),  # above the roof as well
-        _shaken(_used(three, 2.0), rng),
+        log(rng.random(), used=1.01),
+        log(rng.random(), steps=LEAST),
+        log(rng.random(), warm_up=0, steps=3),
+        log(rng.random(), seen=hasty, uneven=uneven),
+        log(rng.random(), seen=hasty, steps=3),
+        log(rng.random(), seen=hasty, used=9.0),
         _at_a_limit([1.0] * 9, 10.0),  # nine tenths of the wall clock's seconds
-        _at_a_limit([2.0, *[1.0] * 8, 3.0], 13.0),
-        _at_a_limit([2.0, 0.5, *[1.0] * 7, 3.0], 12.5),  # the fastest step is not the fast end
-        _at_a_limit([2.0, *[1.0] * 8, 3.25], 13.25),  # just above the limit
+        _at_a_limit([2.0, 0.5, *[1.0] * 7, 3.0], 12.5),  # three times as long; the fastest step is not the fast end
         _at_a_limit([1.0, *[1.25] * 7, 3.25], 13.0),  # of nine steps, the fastest and the slowest are the ends
         _at_a_limit([1.0, *[1.25] * 7, 1.5], 11.25),
         _at_a_limit([1.0] * 9, 9.0, ROOF),
         _at_a_limit([1.0] * 9, 9.0, ROOF + 1e-3),
-        _at_a_limit([1.0] * 9, 10.01),
     ]
 
 
-DOCTORED: Mapping[str, Callable[[Run, random.Random], Run]] = {
-    "no warm-up": lambda run, rng: _waited(run | {"warm_up": 0}),
-    "too few steps": lambda run, rng: _of_length(run, rng.choice((2, LEAST - 1))),
-    "clock did not wait": launched,
-    "not steady": _shaken,
-    "above the roof": lambda run, rng: _used(run, rng.uniform(1.3, 3)),  # more FLOPs than any device can do
+DOCTORED: Mapping[str, Callable[[random.Random], Callable[..., Run]]] = {
+    "no warm-up": lambda rng: partial(log, warm_up=0),
+    "too few steps": lambda rng: partial(log, steps=rng.choice((2, LEAST - 1))),
+    "clock did not wait": lambda rng: partial(log, seen=rng.uniform(0.5, 0.8)),  # below the roof
+    "not steady": lambda rng: partial(log, uneven=rng.uniform(5, 9)),
+    "above the roof": lambda rng: partial(log, used=rng.uniform(1.3, 2)),  # more FLOPs than the device can do
 }
 
 
@@ -116,55 +94,52 @@ def recorded_runs() -> dict[str, Run]:
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    device, (name, own), eight = params["device"], next(iter(recorded_runs().items())), gpu_run(rng, params["device"])
-    example = {f"recorded, {name}": own, f"eight {device}": eight, "one of them": gpu_run(rng, device, 1)}
-    example |= {f"the eight: {reason}": change(eight, rng) for reason, change in DOCTORED.items()}
+    device, (name, own), seed = params["device"], next(iter(recorded_runs().items())), rng.random()
+    example = {f"recorded, {name}": own, f"eight {device}": log(seed, device), "one of them": log(seed, device, 1)}
+    example |= {f"the eight: {reason}": how(rng)(seed, device) for reason, how in DOCTORED.items()}
     unseen = list(recorded_runs().values())
-    for _ in range(12):
-        one = rng.choice(("H100 SXM", "A100 SXM 80GB", "B200 SXM"))
-        made = gpu_run(rng, one, rng.choice((1, 2, 8, 16)), narrow=rng.random() < 0.4)
-        unseen += [made, rng.choice(list(DOCTORED.values()))(made, rng)]
-    unseen += [change(gpu_run(rng, "H100 SXM", used=rng.uniform(0.3, 0.9)), rng) for change in DOCTORED.values()]
+    for how in [rng.choice(list(DOCTORED.values())) for _ in range(12)] + list(DOCTORED.values()):
+        made = rng.random(), rng.choice(("H100 SXM", "A100 SXM 80GB", "B200 SXM")), rng.choice((1, 2, 8, 16))
+        narrow = rng.random() < 0.4
+        unseen += [log(*made, narrow=narrow), how(rng)(*made, narrow=narrow)]
     return [
         shown("shown", "values:", 0, [(run,) for run in example.values()], secret=list(example)),
         generality("", 0, "other runs", [(run,) for run in [*unseen, *close(rng)]]),
     ]
 
 
-PLACES = {"mfu": (0,), "ends": (1, 2), "refusals": ()}  # of (mfu, low, high), by share
+PLACES: dict[str, Sequence[int]] = {"mfu": (0,), "ends": (1, 2), "refusals": ()}  # of (mfu, low, high), by share
 
 
-def _fault(params: Params, lead: str, got: Any, want: Any, places: Sequence[int]) -> Fault | None:
+def _fault(params: Params, lead: str, got: object, want: str | Sequence[float], places: Sequence[int]) -> Fault | None:
     """What is wrong with an answer in these places; there are none where the log allows no MFU."""
     said = plain_word(got)
-    if said not in [*REASONS] and not (type(got) in (tuple, list) and len(got) == 3):
-        told = f"{lead}return (mfu, low, high) or one of {', '.join(map(repr, REASONS))}; got {describe(got)}."
-        return "returned-none" if got is None else "wrong-shape", told
-    if type(got) is str:
+    if type(said) is str and said in REASONS:
         if said == want:
             return None
-        if not places:
-            return Wrong("other-reason", f"{lead}{got!r} is not the first reason that applies.", lead, WHOLE)
-        return Wrong("refuses-sound", f"{lead}you say {got!r}, but this log is sound.", lead, tuple(places[:1]))
-    if not places:
+        name = "refuses-sound" if places else "other-reason"
+        told = f"you say {got!r}, but this log is sound" if places else f"{got!r} is not the first reason that applies"
+        return Wrong(name, f"{lead}{told}.", lead, tuple(places[:1]) or WHOLE)
+    if not is_row(got) or len(got) != 3:
+        told = f"{lead}return (mfu, low, high) or one of {', '.join(map(repr, REASONS))}; got {describe(got)}."
+        return "returned-none" if got is None else "wrong-shape", told
+    if isinstance(want, str):
         told = f"{lead}this log has no MFU: {fill_text(REASONS[want], params)}."
         return Wrong(f"accepts-{want.replace(' ', '-')}", told, lead, WHOLE)
-    if (at := next((at for at in places if not near(got[at], want[at], FINE)), None)) is None:
-        return None
-    told = f"{lead}your {('MFU', 'low end', 'high end')[at]} is"
-    if not is_number(got[at]):
-        return "not-a-number", f"{told} no number: {describe(got[at])}."
-    return Wrong("", f"{told} {times(got[at], want[at])}.", lead, (at,))
+    for at in places:
+        if not near(found := got[at], want[at], FINE):
+            off = times(found, want[at]) if is_number(found) else f"no number: {describe(found)}"
+            return Wrong("", f"{lead}your {('MFU', 'low end', 'high end')[at]} is {off}.", lead, (at,))
+    return None
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    faults: dict[str, list[Fault | None]] = {part: [rows_fault(case, outcome.value)] for part in PLACES}
-    if not any(faults["mfu"]):
-        names = case.secret or [case.name] * len(outcome.value)
-        for where, (run,), got in zip(names, case.args[1], outcome.value, strict=True):
-            want = right(run)
-            for part in ("refusals",) if type(want) is str else ("mfu", "ends"):
-                faults[part].append(_fault(params, f"{where}: ", got, want, PLACES[part]))
+    faults: dict[str, list[Fault | None]] = {part: [] for part in PLACES}
+    names = case.secret or [case.name] * len(outcome.value)
+    for where, (run,), got in zip(names, case.args[1], outcome.value, strict=True):
+        want = right(run)
+        for part in ("refusals",) if type(want) is str else ("mfu", "ends"):
+            faults[part].append(_fault(params, f"{where}: ", got, want, PLACES[part]))
     return [verdict(case.kind, part, case, first(*found)) for part, found in faults.items()]
 
 
@@ -260,8 +235,6 @@ def honest_mfu(run: dict) -> tuple[float, float, float] | str:
 # %% wrong: one device => values
 # > the peak is that of one device.
 # ~ else found ==> else tuple(run["ranks"] * each for each in found)
-# %% wrong: one device's peak => values one-device
-# ~ run["ranks"] * run["dense_flops"] ==> run["dense_flops"]
 # %% wrong: ranks twice => values
 # > you divided by the ranks twice.
 # ~ else found ==> else tuple(each / run["ranks"] for each in found)

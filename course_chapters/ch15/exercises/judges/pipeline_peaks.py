@@ -1,12 +1,10 @@
-from typing import Any
-
 from course_grader.judging import Case, Judging, Params, Random, Worked, generality, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, Series, one_verdict, table
 from course_lib.estimate.units import bytes_text
 
 SCHEDULES = ("gpipe", "1f1b")
 right = Worked("pipeline-peaks")
-
+Job = dict[str, list[int]]
 
 PEAKS = Series(
     "peaks",
@@ -23,20 +21,20 @@ MOST = Column(
 )
 
 
-def pipeline(rng: Random, stages: int) -> dict[str, Any]:
+def pipeline(rng: Random, stages: int) -> Job:
     sizes = {"state": (10_000, 90_000), "kept": (500, 9000), "boundary": (50, 900), "work": (0, 4000)}  # kB
     counts = {name: stages - (name == "boundary") for name in sizes}
     return {name: [rng.randrange(*ends) * 1000 for _ in range(counts[name])] for name, ends in sizes.items()}
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
-    def fullest(*row: Any) -> float:
-        return max(right[0](*row))
+    def fullest(job: Job, schedule: str, micro_batches: int) -> int:
+        return max(right[0](job, schedule, micro_batches))
 
-    def row() -> tuple[Any, ...]:
+    def row() -> tuple[Job, str, int]:
         return pipeline(rng, rng.randrange(1, 8)), rng.choice(SCHEDULES), rng.randrange(1, 20)
 
-    def limit() -> tuple[Any, ...]:
+    def limit() -> tuple[Job, str, int]:
         one, schedule = pipeline(rng, rng.randrange(2, 7)), rng.choice(SCHEDULES)
         return one, schedule, fullest(one, schedule, rng.choice((1, 2, 3, 4, 5, 98))) + rng.choice((0, 0, -1, 100_000))
 

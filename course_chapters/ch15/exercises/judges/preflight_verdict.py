@@ -9,6 +9,7 @@ from course_grader.judging import Fault, Judging, Params, Random, Word, Worked, 
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 
+SYSTEM = ("shared memory", "open files")
 SLOWING = (0x8, 0x20, 0x40, 0x80)
 # reasons of a GPU at work: none, a set clock, the requested power, a group's common clock, a display's
 HARMLESS = (0x0, 0x2, 0x4, 0x10, 0x100)
@@ -55,47 +56,51 @@ def _cut(machine: Machine, tp: int, rng: Random, inside: bool) -> Machine:
     return {"topology": links}
 
 
-def faults(machine: Machine, tp: int, limits: Limits, rng: Random) -> dict[str, Machine]:
+def _field(line: str) -> str:
+    """Where the machine reports what a line is about."""
+    return {"clocks": "reasons", "links": "topology"}.get(line, line.replace(" ", "_").replace("-", "_"))
+
+
+def faults(machine: Machine, tp: int, limits: Limits, rng: Random) -> list[tuple[str, str, Machine]]:
+    """Each fault: the line that it is on, "" where that is drawn, the line's verdict, and what the machine reports."""
     place = rng.randrange(len(machine["topology"]))
 
-    def one(key: str, value: Any) -> Machine:
+    def one(key: str, value: object) -> Machine:
         return {key: [*machine[key][:place], value, *machine[key][place + 1 :]]}
 
     def copies(low: float, high: float) -> Machine:
         return one("copy", machine["printed_copy"] * limits["copy"][0] * rng.uniform(low, high))
 
     def little(line: str, limit: int) -> Machine:
-        return {line.replace(" ", "_"): int(limits[line][limit] * rng.choice((0.3, 0.9)))}
+        return {_field(line): int(limits[line][limit] * rng.choice((0.3, 0.9)))}
 
     bits = rng.choice((*SLOWING, 0x48)) | rng.choice((0x0, 0x1, 0x4))
     clock = one("clocks", (rng.choice((1200, 1755, 1980)), 1980))
     reduced = partial(all_reduce, machine, limits, rng)
-    return {
-        "a rank with another NCCL or CUDA": one("versions", SAME | dict([rng.choice(OTHER_VERSIONS[:2])])),
-        "a rank with another torch": one("versions", SAME | dict([OTHER_VERSIONS[2]])),
-        "a GPU held down": {**one("reasons", f"0x{bits:016x}"), **clock},
-        "a pair of one group without NVLink": _cut(machine, tp, rng, inside=True),
-        "groups without NVLink between them": _cut(machine, tp, rng, inside=False),
-        "one GPU that copies slowly": copies(0.7, 0.9),
-        "one GPU that hardly copies": copies(0.2, 0.4),
-        "a slow all-reduce": reduced(0.9, 0.97),  # a half of it is refused, 4/7 are not
-        "an all-reduce that crawls": reduced(0.1, 0.4),
-        "something not measured": rng.choice(({"all_reduce": None}, one("copy", None))),
-        "little shared memory": little("shared memory", 0),
-        "hardly any shared memory": little("shared memory", 1),
-        "few open files": little("open files", 0),
-        "hardly any open files": little("open files", 1),
-    }
+    return [
+        ("versions", "refuse", one("versions", SAME | dict([rng.choice(OTHER_VERSIONS[:2])]))),
+        ("versions", "refuse", one("versions", SAME | dict([OTHER_VERSIONS[2]]))),
+        ("clocks", "degraded", one("reasons", f"0x{bits:016x}") | clock),
+        ("links", "refuse", _cut(machine, tp, rng, inside=True)),
+        ("links", "degraded", _cut(machine, tp, rng, inside=False)),
+        ("copy", "degraded", copies(0.7, 0.9)),
+        ("copy", "refuse", copies(0.2, 0.4)),
+        ("all-reduce", "degraded", reduced(0.9, 0.97)),  # a half of it is refused, 4/7 are not
+        ("all-reduce", "refuse", reduced(0.1, 0.4)),
+        ("", "degraded", rng.choice(({"all_reduce": None}, one("copy", None)))),  # not measured
+        *((line, word, little(line, at)) for line in SYSTEM for at, word in enumerate(WORDS[1:])),
+    ]
 
 
 SHOWN: Limits = CARD.params["limits"]
-FAULTS = tuple(faults(sound(Random(0), SHOWN), 2, SHOWN, Random(0)))
+FAULTS = [fault[:2] for fault in faults(sound(Random(0), SHOWN), 2, SHOWN, Random(0))]
 
 
-def machine(names: Sequence[str], rng: Random, tp: int, limits: Limits, ranks: int = 8) -> Row:
+def machine(places: Sequence[int], rng: Random, tp: int, limits: Limits, ranks: int = 8) -> Row:
+    """A machine with the faults at these places of the list."""
     made = sound(rng, limits, ranks)
-    for name in names:
-        made |= faults(made, tp, limits, rng)[name]
+    for place in places:
+        made |= faults(made, tp, limits, rng)[place][2]
     return made, tp, limits
 
 
@@ -107,9 +112,8 @@ def _one_by_one(limits: Limits, rng: Random) -> list[Row]:
         place = rng.randrange(2, 8)
         changes.append({"versions": [SAME | dict([other] if rank == place else []) for rank in range(8)]})
     changes += [{"reasons": ["0x0000000000000000"] * 7 + [f"0x{bits:016x}"]} for bits in HARMLESS + SLOWING]
-    system = {"shared memory": "shared_memory", "open files": "open_files"}
-    changes += [{key: value} for line, key in system.items() for value in limits[line]]
-    changes += [{key: int(1.5 * limits[line][1])} for line, key in system.items()]
+    for line in SYSTEM:
+        changes += [{_field(line): value} for value in (*limits[line], int(1.5 * limits[line][1]))]
     changes += [all_reduce(sound(rng, limits), limits, rng, share, share) for share in (1.02, 0.98, 0.52, 0.48)]
     made = [sound(rng, limits) | change for change in changes]
     return [(each, 2, limits) for each in (*made, sound(rng, limits, links="NV12"), sound(rng, limits, links="NV6"))]
@@ -122,69 +126,52 @@ def _limits(rng: Random) -> Limits:
 
 def _cases(params: Params, rng: Random) -> list[Case]:
     tp, limits = params["tp"], params["limits"]
-    shown = [machine(names, rng, tp, limits) for names in ((), *[(name,) for name in FAULTS])]
+    shown = [machine(places, rng, tp, limits) for places in ((), *[(at,) for at in range(len(FAULTS))])]
     unseen = []
     for _ in range(80):
-        names = rng.sample(FAULTS, rng.choice((0, 1, 1, 1, 2, 3)))
-        unseen.append(machine(names, rng, rng.choice((1, 2, 3, 4, 8)), _limits(rng), rng.choice((2, 4, 8, 16))))
+        places = rng.sample(range(len(FAULTS)), rng.choice((0, 1, 1, 1, 2, 3)))
+        unseen.append(machine(places, rng, rng.choice((1, 2, 3, 4, 8)), _limits(rng), rng.choice((2, 4, 8, 16))))
     unseen += _one_by_one(_limits(rng), rng)
-    same, other = sound(rng, limits, 16) | {"open_files": 0}, _limits(rng) | {"open files": (1, 0)}
-    same["topology"][14][15] = same["topology"][15][14] = "SYS"
-    same["copy"][:2] = None, 1.0
-    far = sound(rng, limits, 16)
-    far["topology"][15][8] = far["topology"][8][15] = "SYS"
-    early = sound(rng, limits)  # without NVLink inside a group first, then between groups
-    for a, b in ((0, 1), (2, 7)):
-        early["topology"][a][b] = early["topology"][b][a] = "SYS"
-    unseen += [(same, 4, limits), (same, 1, limits), (same, 4, other), (far, 8, limits), (far, 4, limits)]
-    unseen += [(early, 2, limits)]
-    unseen += [machine([name], rng, 2, limits, 2) for name in ("a slow all-reduce", "a GPU held down")]
+    odd = sound(rng, limits, 16) | {"open_files": limits["open files"][1]}  # the answer depends on groups and limits
+    odd["copy"][:2] = None, 1.0
+    for a, b in ((0, 1), (2, 7), (8, 15)):  # without NVLink inside a group first, then between groups of four
+        odd["topology"][a][b] = odd["topology"][b][a] = "SYS"
+    unseen += [(odd, each, limits) for each in (1, 4, 8)] + [(odd, 4, _limits(rng) | {"open files": (1, 0)})]
+    unseen += [machine([FAULTS.index((line, "degraded"))], rng, 2, limits, 2) for line in ("all-reduce", "clocks")]
     return [Case(name="eight GPUs", args=(0, shown)), generality("lines", 0, "other machines", unseen)]
 
 
-PARTS = {  # of what is returned: the share that it counts for, and what the machine reports of it
-    "versions": ("versions", "versions"),
-    "clocks": ("clocks", "reasons"),
-    "links": ("links", "topology"),
-    "copy": ("rates", "copy"),
-    "all-reduce": ("rates", "all_reduce"),
-    "shared memory": ("system", "shared_memory"),
-    "open files": ("system", "open_files"),
-    "run": ("run", ""),
-}
+SHARES = {"copy": "rates", "all-reduce": "rates"} | dict.fromkeys(SYSTEM, "system")  # others: the line
+
+
+def _values(reported: object) -> list[str]:
+    """Every value of nested lists and dictionaries."""
+    if isinstance(reported, list | dict):
+        parts = reported.values() if isinstance(reported, dict) else reported
+        return [value for part in parts for value in _values(part)]
+    return [f"{reported:.4g}" if isinstance(reported, float) else str(reported)]
 
 
 def _seen(line: str, want: Mapping[str, str], machine: Machine, tp: int, limits: Limits) -> str:
     """What the machine reports on a line, each value once."""
     if line == "run":
         return f"the worst line is {max((want[each] for each in LINES), key=WORDS.index)!r}"
-    found, values = [machine[PARTS[line][1]]], []
-    for each in found:
-        found += each.values() if type(each) is dict else each if type(each) is list else ()
-        values += [] if type(each) in (dict, list) else [f"{each:.4g}" if type(each) is float else str(each)]
     more = f", groups of {tp}" if line == "links" else f", with the limits {limits[line]}" if line in limits else ""
-    return f"{line}: {' '.join(dict.fromkeys(values))}{more}"
-
-
-def _fault(case: Case, line: str, rows: Sequence[Any], said: Sequence[Any]) -> Fault | None:
-    """What is wrong with one line of all rows, each with the right verdicts in front."""
-    column = Word(
-        line,
-        tuple(RUNS.values()) if line == "run" else WORDS,
-        want=lambda want, *_: want[line],
-        words=lambda *row: _seen(line, *row),
-    )
-    fault = column.fault(replace(case, name=f"{case.name}, {line}", args=(0, rows)), [each.get(line) for each in said])
-    return fault and Wrong(*fault)._replace(where=(1,) if line == "run" else (0, line))
+    return f"{line}: {' '.join(dict.fromkeys(_values(machine[_field(line)])))}{more}"
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     wants, said = ([{**lines, "run": run} for lines, run in found] for found in (right.value(case), outcome.value))
     rows = [(want, *row) for want, row in zip(wants, case.args[1], strict=True)]
     faults: dict[str, list[Fault | None]] = {}
-    for line, (part, _) in PARTS.items():
-        share = "lines" if case.kind == "generality" and line != "run" else part
-        faults.setdefault(share, []).append(_fault(case, line, rows, said))
+    for line in (*LINES, "run"):
+        words, choices = partial(_seen, line), tuple(RUNS.values()) if line == "run" else WORDS
+        column = Word(line, choices, want=lambda want, *_, line=line: want[line], words=words)
+        asked = replace(case, name=f"{case.name}, {line}", args=(0, rows))
+        fault = column.fault(asked, [each.get(line) for each in said])
+        share = "lines" if case.kind == "generality" and line != "run" else SHARES.get(line, line)
+        found = fault and Wrong(*fault)._replace(where=(1,) if line == "run" else (0, line))
+        faults.setdefault(share, []).append(found)
     return [verdict(case.kind, part, case, first(*found)) for part, found in faults.items()]
 
 

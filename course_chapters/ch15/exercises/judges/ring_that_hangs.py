@@ -1,9 +1,8 @@
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
-from course_chapters.ch15.exercises.probes import VISIT
+from course_chapters.ch15.exercises.probes import VISIT, Visited
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, Wrong, first, judged
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import STREAM, UNKIND, PerRank, moved_early, secret, tensors, world
@@ -32,7 +31,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
+def _fault(case: Case, results: Sequence[Visited]) -> Fault | None:
     given, wants = tensors(case), right.value(case)
     n = len(given)
     for rank, (got, want) in enumerate(zip(results, wants, strict=True)):

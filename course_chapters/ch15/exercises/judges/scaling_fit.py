@@ -1,16 +1,22 @@
 import math
 import random
-from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
-from course_grader.judging import Fault, Judging, Params, Worked, describe, first, is_number, near, oracle, shown, times
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.per_row import Column, rows_fault
+from course_grader.exercises.values import describe, is_number, is_row, near, times
+from course_grader.judging import Case, Column, Fault, Judging, Outcome, Params, Worked, Wrong, first_of, oracle, shown
 from course_grader.judging.random_inputs import generality, plain
-from course_grader.records import Case, Outcome
 from course_lib.estimate.facts import scaling
 
-Rows = list[dict[str, Any]]
+
+class Measured(TypedDict):
+    """A row: the tokens of all ranks in a step, and the tokens/s of one GPU."""
+
+    ranks: int
+    batch_tokens: int
+    tokens_per_s: float
+
+
+Rows = list[Measured]
 WITHIN = 0.01  # relative
 SIZES = ((8, 16, 32, 64, 128), (4, 8, 16, 32), (8, 24, 64, 160, 512), (16, 32, 128, 256))
 BATCH = 2**20
@@ -28,7 +34,7 @@ def made(kind: str, growth: str, rng: random.Random, cost: float = 1.0) -> Rows:
     with data that fit into a cache."""
     ranks = rng.choice(SIZES)
     each, speed = rng.choice((8192, 12_288, 32_768)), rng.uniform(3e3, 4e4)
-    rows = []
+    rows: Rows = []
     for n in ranks:
         if kind == "strong":
             tokens, more = BATCH, cost * 0.02 * BATCH / speed / ranks[-1] * 8
@@ -85,42 +91,36 @@ def _words(rows: Rows, *ranks: int) -> str:
     return ", ".join([f"{len(rows)} {right[0](rows)[0]} rows", *(f"{n} GPUs" for n in ranks)])
 
 
-EFFICIENCY = Column(
-    "efficiency",
-    "(a fraction of one)",
-    want=right[1],
-    words=_words,
-    rel=WITHIN,
-    none="these rows come from several experiments; return None",
-)
+MIXED = "these rows come from several experiments; return None"
+EFFICIENCY = Column("efficiency", "(a fraction of one)", want=right[1], words=_words, rel=WITHIN, none=MIXED)
 
 
-def _fit_fault(case: Case, rows: Rows, got: Any, want: Sequence[Any]) -> Fault | None:
+def _fit_fault(case: Case, rows: Rows, got: object, kind: str, *numbers: float) -> Fault | None:
     """What is wrong with a fit: its word, how many numbers follow, or one of them, which its own kind's part asks
     for."""
-    if type(got) not in (tuple, list) or not got or type(got[0]) is not str or got[0] not in SAME:
+    if not is_row(got) or not got or type(got[0]) is not str or got[0] not in SAME:
         name = "returned-none" if got is None else "wrong-shape"
         forms = '("strong", fixed, work, worst), ("weak", first, growth, worst) or ("mixed",)'
         return name, f"{case.name}: return {forms}; got {describe(got)}."
-    if got[0] != want[0]:
-        return Wrong(f"not-{want[0]}", f"{case.name}: you say {got[0]!r}, but {SAME[want[0]]}.", where=(0,))
+    if got[0] != kind:
+        return Wrong(f"not-{kind}", f"{case.name}: you say {got[0]!r}, but {SAME[kind]}.", where=(0,))
     if case.part == "mixed":
         return None
-    if len(got) != len(want):
+    if len(got) != 1 + len(numbers):
         return "wrong-shape", f"{case.name}: three numbers follow the word, none for mixed rows; got {describe(got)}."
-    if (place := next((at for at in range(1, len(want)) if not near(got[at], want[at], WITHIN)), None)) is None:
-        return None
-    lead = f"{_words(rows)}, {NUMBERS[want[0]][place - 1]}: "
-    if not is_number(got[place]):
-        return "not-a-number", f"{lead}expected a number, got {describe(got[place])}."
-    return Wrong("", f"{lead}got {describe(got[place])}, {times(got[place], want[place])}.", lead, (place,))
+    for place, (said, want) in enumerate(zip(got[1:], numbers, strict=True)):
+        if not near(said, want, WITHIN):
+            lead = f"{_words(rows)}, {NUMBERS[kind][place]}: "
+            off = f", {times(said, want)}" if is_number(said) else "; a number is right"
+            return Wrong("", f"{lead}got {describe(said)}{off}.", lead, (place + 1,))
+    return None
 
 
 def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     (index, rows), said = case.args, outcome.value
-    if (fault := rows_fault(case, said)) or index == 1:
-        return fault or EFFICIENCY.fault(case, said)
-    return first(*(_fit_fault(case, each, got, right[0](each)) for (each,), got in zip(rows, said, strict=True)))
+    if index == 1:
+        return EFFICIENCY.fault(case, said)
+    return first_of(_fit_fault(case, each, got, *right[0](each)) for (each,), got in zip(rows, said, strict=True))
 
 
 JUDGING = Judging(

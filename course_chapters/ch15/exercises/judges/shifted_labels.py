@@ -1,15 +1,14 @@
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch15.exercises.shifted_labels import LABEL_WORDS
-from course_grader.judging import Fault, Judging, Params, Worked, Wrong, first, generality, hidden, judged, shown
+from course_grader.judging import Fault, Judging, Params, Worked, Wrong, generality, hidden, oracle, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
 from course_grader.judging.tensors import tensor_fault
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.records import Case, Outcome
 
 MARK, FAR = 1, 1000  # the mark of a stream; what the cases of generality add to the mark and to every token
 Batch = tuple[Tensor, Tensor, Tensor]
@@ -65,7 +64,7 @@ def broken(word: str, stream: Tensor, length: int, rng: random.Random, shape: in
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     marks, length = params["marks"], params["length"]
 
-    def batch(word: str, size: int, shape: int = 0, more: int = 0) -> tuple[Any, ...]:
+    def batch(word: str, size: int, shape: int = 0, more: int = 0) -> tuple[Tensor, Tensor, Tensor, int]:
         inputs, targets, counts = broken(word, _drawn(rng, 9, marks), size, rng, shape)
         return inputs + more, targets + more, counts, MARK + more
 
@@ -95,23 +94,23 @@ def _counts_text(got: Tensor, want: Tensor) -> str:
     return f"A target in {'another' if crosses else 'the same'} document {'counts' if crosses else 'does not count'}."
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     got = outcome.value[0]
     if case.args[0] == 1:
-        return judged(case, diagnosis_fault(case.name, got, case.secret, "fine", LOOK))
-    wants, faults = right[0](*case.args[1][0]), list[Fault | None]()
+        return diagnosis_fault(case.name, got, case.secret, "fine", LOOK)
+    wants = right[0](*case.args[1][0])
     told = "Cut the stream into consecutive rows.", "Take the next tokens.", _counts_text(got[2], wants[2])
     for place, name in enumerate(("inputs", "targets", "counts")):
         one = got[place] if name == "counts" else got[place].to(torch.int64)
-        fault = tensor_fault(f"{case.name}: {name}", one, wants[place], otherwise=told[place])
-        faults.append(fault and Wrong(*fault)._replace(where=(place,)))
-    return judged(case, first(*faults))
+        if fault := tensor_fault(f"{case.name}: {name}", one, wants[place], otherwise=told[place]):
+            return Wrong(*fault)._replace(where=(place,))
+    return None
 
 
 JUDGING = Judging(
     shares={"values:labeled": 0.35, "values:fault": 0.2, "generality:lengths": 0.15, "generality:batches": 0.3},
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=oracle(_fault),
     why="""Inputs and targets are one stream, cut in the same places, the second starting one token later. So the last
 target of a row is the first token of the next row, and the stream needs one token more than the rows read. A pair
 counts unless a document ends between its two tokens. A model trained without the end mark never stops.""",

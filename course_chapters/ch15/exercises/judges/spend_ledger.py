@@ -1,34 +1,28 @@
-from typing import Any
-
 from course_grader.judging import Case, Judging, Params, Random, Worked, draw_rows, generality, shown
 from course_grader.judging.per_row import FINE, Breakdown, Column, one_verdict, table
 
 PRICES, INCREMENTS = (0.5, 2.0, 3.75), (1, 5, 15, 60)
 ORDER = (lambda rng: rng.randrange(2, 400) / 2, (1, 2, 8, 16), PRICES, INCREMENTS, (0, 1, 2.5, 7, 40))
 right = Worked("spend-ledger")
+Stage = dict[str, str | float]
 LEDGER = Breakdown(
     part="ledger",
     unit="dollars",
     grain=0.005001,  # a bill has no smaller unit than a cent
-    want=right[0],
     words=lambda stages, stop, gpus, price, increment: (
         f"{len(stages)} stages, {gpus} GPUs at ${price:g}, stopped at {stop:g} min, billed by {increment:g}"
     ),
 )
-STOP = Column(
-    "stop",
-    "minutes",
-    words="${:g}, {} GPUs at ${:g}, billed by {:g} min, {:g} min to stop".format,
-    rel=FINE,
-    none="even an order at minute 0 comes too late; return None",
-)
+ORDERED = "${:g}, {} GPUs at ${:g}, billed by {:g} min, {:g} min to stop".format
+TOO_LATE = "even an order at minute 0 comes too late; return None"
+STOP = Column("stop", "minutes", words=ORDERED, rel=FINE, none=TOO_LATE)
 
 
-def _stages(*rows: tuple[str, float, float, str]) -> list[dict[str, Any]]:
+def _stages(*rows: tuple[str, float, float, str]) -> list[Stage]:
     return [dict(zip(("name", "start", "end", "state"), row, strict=True)) for row in rows]
 
 
-def _session(rng: Random) -> tuple[Any, ...]:
+def _session(rng: Random) -> tuple[list[Stage], float, int, float, int]:
     """Stages in half minutes, some of which failed, with gaps before, between and after them; stopped in one or
     later."""
     now, rows = rng.randrange(1, 12) / 2, []
@@ -40,7 +34,7 @@ def _session(rng: Random) -> tuple[Any, ...]:
     return _stages(*rows), stop, rng.choice((1, 2, 8, 64)), rng.choice(PRICES), rng.choice(INCREMENTS)
 
 
-def _off_whole(row: tuple[Any, ...]) -> bool:
+def _off_whole(row: tuple[float, int, float, int, float]) -> bool:
     """Whether the rounding of floats cannot decide how many increments the budget pays for."""
     budget, gpus, price, increment, _ = row
     return 0.05 < budget / (gpus * price / 60 * increment) % 1 < 0.95

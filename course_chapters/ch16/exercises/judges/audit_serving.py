@@ -1,22 +1,18 @@
 from course_chapters.ch16.exercises.audit_serving import CAUSES, ITEMS
-from course_chapters.ch16.exercises.judges.shared import kv_bytes
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit
 from course_lib.estimate.units import GB, KB, MB
+from course_lib.operate.serving import kv_bytes_per_token
 
-
-def _cache(tokens: int, kv: int = 8) -> float:
-    """Bytes of one sequence of Llama 3 70B in 16 bits."""
-    return kv_bytes(80, 64, kv, 128, 2, tokens)
-
+_TOKEN, _ALL_HEADS = kv_bytes_per_token("llama3-70b"), kv_bytes_per_token("llama3-70b", kind="MHA")
 
 JUDGING = audit(
     ITEMS,
     Worked("audit-serving"),
     CAUSES,
-    why=f"""Llama 3 70B keeps {_cache(1) / KB:.0f} kB a token, because only its 8 KV heads have keys and values. At
-131,072 tokens that is {_cache(131_072) / GB:.1f} GB; with 64 heads it would be {_cache(131_072, 64) / GB:.0f}. At 4,096
-tokens it is {_cache(4096) / MB:,.0f} MB, and 168 MB is the share of one of eight GPUs. A step with four drafted
+    why=f"""Llama 3 70B keeps {_TOKEN / KB:.0f} kB a token, because only its 8 KV heads have keys and values. At
+131,072 tokens that is {2**17 * _TOKEN / GB:.1f} GB; with 64 heads it would be {2**17 * _ALL_HEADS / GB:.0f}. At 4,096
+tokens it is {4096 * _TOKEN / MB:,.0f} MB, and 168 MB is the share of one of eight GPUs. A step with four drafted
 tokens yields {sum(0.8**count for count in range(5)):.2f} tokens and costs 1.4 steps. Fifty tokens per second are
 180,000 in an hour, so a million take more than five hours.""",
     pytorch="`vllm serve` prints the tokens that its cache holds, from which the first four follow.",
@@ -63,10 +59,6 @@ def audit_serving() -> dict[str, tuple[float, str, str]]:
 # %% wrong: 14 cents => values as-printed
 # > multiply it out: dollars per hour over tokens per hour.
 # ~ 2.5 / (50 * 3600) * 1e6 ==> 0.14
-# %% wrong: the printed numbers => values blind
-# ~ return { ==> printed = {
-#       }
-# +     return {name: (number, *right) for name, number in zip(printed, (800, 340, 320, 160, 1.687, 5.16, 0.14, 87072))}
 # %% wrong: guesses are free => values free-guesses
 # > the drafted tokens cost time, too.
 # ~ kept / (1 + 4 * 0.1) ==> kept
@@ -79,18 +71,4 @@ def audit_serving() -> dict[str, tuple[float, str, str]]:
 # %% wrong: one hour => values
 # > this is the cost of one hour.
 # ~ 2 * 24 ==> 2
-# %% wrong: everything is right => values wrong-verdict
-# ~ return { ==> found = {
-#       }
-# +     return {name: (number, *right) for name, (number, _, _) in found.items()}
-# %% wrong: everything is wrong => values wrong-verdict
-# ~ return { ==> found = {
-#       }
-# +     return {name: (row[0], "wrong", "query heads" if row[1] == "right" else row[2]) for name, row in found.items()}
-# %% wrong: another cause => values wrong-cause
-# ~ "one GPU's share" ==> "query heads"
-# %% wrong: left as it is => not-answered
-# ~ right = "right", "as printed" ==> raise NotImplementedError
-# %% half: one statement is missing => 7
-# -         "h200-70b-usd": (2.6 / (140 * 3600) * 1e6, *right),
 '''

@@ -1,11 +1,11 @@
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from course_chapters.ch16.planned import LIMIT
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, judged, shown
 from course_grader.judging.replays import first_apart, same
 
-Request = tuple[Any, int, int]
+Request = tuple[str, int, int]
+Running = Sequence[tuple[int, int]]  # tokens held, and missing
 
 
 right = Worked("continuous-batching")
@@ -15,7 +15,7 @@ def _states(names: Iterator[int], size: int, chunked: bool) -> Callable[..., Cas
     """A function that makes a case of states from (cached, missing) of each running request, tokens of each waiting
     one, budget and pages."""
 
-    def state(running: Any, waiting: Sequence[int], budget: int, free: int, width: int = size) -> Any:
+    def state(running: Running, waiting: Sequence[int], budget: int, free: int, width: int = size) -> object:
         # without chunks exactly one token is missing
         runs = [(f"r{next(names)}", held + (missing if chunked else 1), held) for held, missing in running]
         return runs, [(f"r{next(names)}", tokens, 0) for tokens in waiting], budget, free, width
@@ -28,7 +28,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     names = iter(rng.sample(range(1000), 400))
     states = _states(names, s, chunked)
 
-    def workload(count: int, pages: int, budget: int) -> Any:
+    def workload(count: int, pages: int, budget: int) -> object:
         """Requests of which each fits alone; without chunks every prompt and what may be recomputed fits into the
         budget."""
         most = min(pages * s, 10**6 if chunked else budget)
@@ -39,7 +39,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
             requests.append((f"q{next(names)}", start, prompt, reply))
         return requests, budget, pages, s
 
-    def drawn() -> Any:
+    def drawn() -> object:
         count = rng.randrange(7)
         runs = [(rng.randrange(1, 4 * s), rng.choice((1, 1, 1, rng.randrange(1, 3 * s)))) for _ in range(count)]
         waits = [rng.randrange(1, 4 * s) for _ in range(rng.randrange(4))]
@@ -85,7 +85,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _fault(case: Case, got: Any) -> Fault | None:
+def _fault(case: Case, got: Sequence[object]) -> Fault | None:
     want, told = list(right.value(case)), list(got)
     if same(told, want):
         return None
@@ -99,7 +99,7 @@ def _fault(case: Case, got: Any) -> Fault | None:
     if type(mine) is not list or len(mine) != 2 or type(mine[0]) is not dict or type(mine[1]) is not list:
         return "wrong-shape", f"{lead}return a dictionary and a list; got {describe(mine)}."
     if mine[1] != due[1]:
-        return Wrong("wrong-preempted", f"{lead}{describe(mine[1])} are preempted, which is not right.", where=(1,))
+        return Wrong("wrong-preempted", f"{lead}the wrong requests lose their pages: {describe(mine[1])}.", where=(1,))
     if extra := [name for name in mine[0] if name not in due[0]]:
         return "runs-too-many", f"{lead}request {describe(extra[0])} cannot run in it."
     if missing := [name for name in due[0] if name not in mine[0]]:
@@ -212,6 +212,4 @@ def plan(running, waiting, budget, free, size):
 # +                 break
 # %% wrong: eight requests at most => values runs-too-few
 # ~ while at < len(left) and budget: ==> while at < min(8, len(left)) and budget:
-# %% wrong: left as it is => not-answered
-# ~ run, preempted, left, at = ==> raise NotImplementedError; run, preempted, left, at =
 '''

@@ -3,6 +3,12 @@ from course_grader.judging.random_inputs import draw_rows, each_changed, general
 
 right = Worked("kv-cache-bytes")
 
+_GROUPED = (
+    "{layers} layers, {kv_heads} of {heads} heads with keys, {size} numbers of {number:g} bytes, {tokens:,} tokens"
+)
+_WINDOWED = "{layers} layers, 1 in {every} keeps all of {tokens:,} tokens, the others {window:,}"
+_LATENT = "{layers} layers, a latent of {latent} and {rope} numbers, {tokens:,} tokens"
+
 
 def _byte_cases(params: Params, rng: Random) -> list[Case]:
     kv = draw_rows(rng, 6, range(4, 90), (32, 48, 64), (1, 2, 4, 8, 16), (64, 96, 128), (2, 1, 0.5), range(100, 9000))
@@ -30,26 +36,9 @@ JUDGING = Judging(
     shares=shares(grouped=(0.5, 0), windows=(0.125, 0.125), latent=(0.25, 0)),
     cases=_byte_cases,
     verdicts=table(
-        Column(
-            "grouped",
-            "bytes",
-            words=lambda la, q, kv, s, b, t: (
-                f"{la} layers, {kv} of {q} heads with keys, {s} numbers of {b:g} bytes, {t:,} tokens"
-            ),
-            rel=EXACT,
-        ),
-        Column(
-            "windows",
-            "bytes",
-            words=lambda la, e, kv, s, b, t, w: f"{la} layers, 1 in {e} keeps all of {t:,} tokens, the others {w:,}",
-            rel=EXACT,
-        ),
-        Column(
-            "latent",
-            "bytes",
-            words=lambda la, w, r, b, t: f"{la} layers, a latent of {w} and {r} numbers, {t:,} tokens",
-            rel=EXACT,
-        ),
+        Column("grouped", "bytes", words=right.words(0, _GROUPED), rel=EXACT),
+        Column("windows", "bytes", words=right.words(1, _WINDOWED), rel=EXACT),
+        Column("latent", "bytes", words=right.words(2, _LATENT), rel=EXACT),
         right=right,
     ),
     why="""Attention reads a key and a value of each earlier token, in each layer and for each KV head. Query heads need
@@ -116,12 +105,5 @@ def latent_bytes(layers: int, latent: int, rope: int, number: float, tokens: int
 # ~ return 2 * layers * kv_heads * size * number * tokens ==> return 2684354560
 # ~ return 2 * kv_heads * size * number * (whole * tokens + (layers - whole) * min(tokens, window)) ==> return 436207616
 # ~ return layers * (latent + rope) * number * tokens ==> return 287834112
-# %% wrong: remembers bytes a token by layers and heads => values -
-# ~ heads: int, kv_heads: int, size: int, number: float, tokens: int)
-# ~~ ==> heads: int, kv_heads: int, size: int, number: float, tokens: int, kept={})
-# ~ 2 * layers * kv_heads * size * number * tokens
-# ~~ ==> tokens * kept.setdefault((layers, heads, kv_heads, size), 2 * layers * kv_heads * size * number)
-# %% wrong: left as it is => not-answered
-# ~ return 2 * layers * ==> raise NotImplementedError; return 2 * layers *
 # %% half: no window => 3  from: none windowed
 '''

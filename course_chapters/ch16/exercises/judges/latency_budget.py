@@ -1,19 +1,15 @@
-from course_chapters.ch16.exercises.judges.shared import Row
 from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Random, Worked, shares, shown, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, plain
 
 right = Worked("latency-budget")
-
-
-def _words(chunk: int, prompt: int, batch: int, *_: int) -> str:
-    return f"{prompt:,} tokens in chunks of {chunk:,} with {batch} other requests"
+_words = right.words(0, "{prompt:,} tokens in chunks of {chunk:,} with {batch} other requests")
 
 
 def _chunk_cases(params: Params, rng: Random) -> list[Case]:
-    def spoken(count: int) -> list[Row]:
+    def spoken(count: int) -> list[tuple[float, ...]]:
         return draw_rows(rng, count, range(50, 700), range(800, 5000), range(64), range(4000, 30000), range(20, 90))
 
-    def asked(count: int, most: int = 2000) -> list[Row]:
+    def asked(count: int, most: int = 2000) -> list[tuple[float, ...]]:
         found = []
         for prompt, *more in draw_rows(rng, count, range(300, most), range(48), range(4000, 16000), range(20, 90)):
             longest = right[0](rng.randrange(prompt // 5, prompt), prompt, *more)[1]
@@ -44,7 +40,7 @@ JUDGING = Judging(
         Column(
             "chunk",
             "tokens",
-            words=lambda p, b, read, each, limit: f"{p:,} tokens beside {b} requests, at most {limit:,} µs",
+            words=right.words(1, "{prompt:,} tokens beside {batch} requests, at most {limit:,} µs"),
             rel=EXACT,
             none="no chunk meets the limit",
             some="a chunk meets the limit, perhaps exactly",
@@ -126,6 +122,4 @@ def best_chunk(prompt, batch, read, each, limit):
 # ~ default=(0, None) ==> default=(0, 1)
 # %% wrong: chunks up to 4,096 => generality -
 # ~ range(1, prompt + 1) ==> range(1, min(prompt, 4096) + 1)
-# %% wrong: left as it is => not-answered
-# ~ full, rest = divmod ==> raise NotImplementedError; full, rest = divmod
 '''

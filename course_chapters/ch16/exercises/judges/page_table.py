@@ -1,13 +1,14 @@
 import re
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from course_chapters.ch16.exercises.probes import FULL
 from course_grader.exercises.values import same_lists
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
+from course_grader.judging.cases import Maker
 from course_grader.judging.replays import first_apart, same
 
-Operation = tuple[Any, ...]
+Operation = tuple[str, *tuple[object, ...]]  # the name of a method and its arguments
 
 
 right = Worked("page-table")
@@ -22,7 +23,7 @@ def _script(rng: Random, pages: int, size: int, count: int) -> list[Operation]:
     while len(script) < count:
         live = [name for name in names if name in table.pages]
         new = [name for name in names if name not in table.pages]
-        choices: list[Operation] = [("append", name) for name in live] * 3
+        choices: list[Operation] = [("append", name) for name in 3 * live]
         choices += [("free", name) for name in live] if len(live) > 3 or table.unused() < 2 else []
         choices += [("start", rng.choice(new), rng.randrange(3 * size + 1))] * 3 if new else []
         choices += [("fork", rng.choice(live), rng.choice(new))] * 4 if live and new else []
@@ -38,12 +39,13 @@ def read(script: str) -> list[Operation]:
     found: list[Operation] = []
     for name, sign, more in re.findall(r"(\w+)([=+>-])(\w*)", script):
         start = ("start", name, int(more or 0) if sign == "=" else 0)
-        found.append({"=": start, "+": ("append", name), ">": ("fork", name, more), "-": ("free", name)}[sign])
+        made: dict[str, Operation] = {"=": start, "+": ("append", name), ">": ("fork", name, more), "-": ("free", name)}
+        found.append(made[sign])
     return found
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
-    def case(make: Any, name: str, share: str, pages: int, size: int, script: str) -> Case:
+    def case(make: Maker, name: str, share: str, pages: int, size: int, script: str) -> Case:
         return make(name, share, pages, size, read(script))
 
     s = rng.choice((3, 4, 5))
@@ -67,7 +69,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _fault(case: Case, got: Any) -> Fault | None:
+def _fault(case: Case, got: Sequence[tuple[object, object, object]]) -> Fault | None:
     want = right.value(case)
     told = [[said, dict(held) if type(held) is dict else held, unused] for said, held, unused in got]
     if same(told, want):
@@ -227,6 +229,10 @@ class Pages:
 # > a forked child takes new pages for tokens that are in pages already.
 # ~ mine, copied = list(self.pages[request]), None ==> mine, copied = self.take(len(self.pages[request])), None
 # -         self.users.update(mine)
+# %% wrong: append returns a word instead of raising => generality not-refused
+#           mine, copied = self.pages[request], None
+# +         if self.tokens[request] == len(mine) * self.size and not self.idle:
+# +             return "full"
 # %% wrong: a child has the parent's list => values
 # > parent and child have one and the same list of pages, so a page of one appears in the table of the other.
 # ~ list(self.pages[request]), None ==> self.pages[request], None
@@ -260,6 +266,4 @@ class Pages:
 # %% wrong: all tables have the same requests => generality raised
 # ~ self.pages, self.tokens = {}, {} ==> self.pages, self.tokens = Pages.shared
 # +     shared = {}, {}
-# %% wrong: left as it is => not-answered
-# ~ self.pages[request] = self.take( ==> raise NotImplementedError; self.pages[request] = self.take(
 '''

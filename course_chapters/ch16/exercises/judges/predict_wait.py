@@ -25,14 +25,4 @@ def growth() -> tuple[float, float]:
     return factor / 1.5, factor * 1.5
 # %% right: far off, but committed
 # ~ factor / 1.5, factor * 1.5 ==> 1.5, 6.0
-# %% wrong: too wide => values too-wide
-# ~ factor / 1.5, factor * 1.5 ==> 1, 100
-# %% wrong: the ends are swapped => values reversed
-# ~ factor / 1.5, factor * 1.5 ==> 12, 6
-# %% wrong: one number => values not-a-pair
-# ~ factor / 1.5, factor * 1.5 ==> 9
-# %% wrong: nothing is committed to => values not-positive
-# ~ factor / 1.5, factor * 1.5 ==> 0, 0
-# %% wrong: left as it is => not-answered
-# ~ return factor ==> raise NotImplementedError; return factor
 '''

@@ -1,21 +1,14 @@
-from typing import Any
-
-from course_chapters.ch16.exercises.judges.shared import Row
-from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Random, Worked, shares, shown, table
-from course_grader.judging.random_inputs import (
-    draw_rows,
-    each_changed,
-    generality,
-    logarithmic,
-    plain,
-    safely_off_whole,
-    unseen,
-)
+from course_grader.judging import EXACT, FINE, Case, Column, Judging, Params, Random, Worked, draw_rows, each_changed
+from course_grader.judging.cases import shown
+from course_grader.judging.per_row import shares, table
+from course_grader.judging.random_inputs import Field, generality, logarithmic, plain, safely_off_whole, unseen
 
 right = Worked("prefill-and-decode")
+_PROMPT = "{params:,g} parameters, a prompt of {tokens:,} tokens"
+_BATCH = "{params:,g} parameters, {batch:,} requests with {context:,} tokens each"
 
 
-def _exact_ridge(row: Row) -> bool:
+def _exact_ridge(row: tuple[float, ...]) -> bool:
     """Whether rounding cannot change the batch: no quotient near a whole number, no gain near zero."""
     p, b, kv, context, f, m = row
     one, other = 2 * p / f, kv * context / m
@@ -26,7 +19,7 @@ def _roof_cases(params: Params, rng: Random) -> list[Case]:
     p, number, gpu = params["params"], params["number"], (params["flops"], params["bandwidth"])
     chips = ((989e12, 3.35e12), (312e12, 2.0e12), (125e12, 0.9e12))
 
-    def drawn(count: int, *fields: Any) -> list[Row]:
+    def drawn(count: int, *fields: Field) -> list[tuple[float, ...]]:
         return [(*row, *rng.choice(chips)) for row in draw_rows(rng, count, *fields)]
 
     sizes, kvs, wide = logarithmic(1e9, 1e11), (16384, 65536, 131072, 327680), (2048, 4096, 8192)
@@ -60,22 +53,12 @@ JUDGING = Judging(
     shares=shares(prefill=(0.125, 0.125), decode=(0.25, 0.125), ridge=(0.125, 0.25)),
     cases=_roof_cases,
     verdicts=table(
-        Column(
-            "prefill",
-            "seconds",
-            words=lambda p, la, w, t, b, f, m: f"{p:,g} parameters, a prompt of {t:,} tokens",
-            rel=FINE,
-        ),
-        Column(
-            "decode",
-            "seconds",
-            words=lambda p, b, kv, n, c, f, m: f"{p:,g} parameters, {n:,} requests with {c:,} tokens each",
-            rel=FINE,
-        ),
+        Column("prefill", "seconds", words=right.words(0, _PROMPT), rel=FINE),
+        Column("decode", "seconds", words=right.words(1, _BATCH), rel=FINE),
         Column(
             "ridge",
             "requests",
-            words=lambda p, b, kv, c, f, m: f"{p:,g} parameters, {c:,} tokens of {kv:,g} bytes in the cache",
+            words=right.words(2, "{params:,g} parameters, {context:,} tokens of {kv:,g} bytes in the cache"),
             rel=EXACT,
             none="reading grows faster than computing, so no batch is large enough",
             some="some batch is large enough",
@@ -162,7 +145,5 @@ def ridge_batch(params, number, kv, context, flops, bandwidth):
 # ~ if gain > 0 else ==> if gain > params * number / bandwidth / 4096 else
 # %% wrong: a number takes a byte at least => generality -
 # ~ pairs) / flops, params * number ==> pairs) / flops, params * max(1, number)
-# %% wrong: left as it is => not-answered
-# ~ pairs = tokens ==> raise NotImplementedError; pairs = tokens
 # %% half: weights for each request => 2  from: weights each
 '''

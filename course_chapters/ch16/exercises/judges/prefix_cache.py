@@ -1,12 +1,12 @@
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from course_grader.exercises.values import same_lists
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
+from course_grader.judging.cases import Maker
 from course_grader.judging.replays import first_apart
 
-Operation = tuple[Any, ...]
+Operation = tuple[object, ...]
 
 
 right = Worked("prefix-cache")
@@ -46,7 +46,7 @@ def read(script: str, letters: Mapping[str, Sequence[int]]) -> list[Operation]:
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
-    def case(make: Any, name: str, share: str, pages: int, size: int, script: str) -> Case:
+    def case(make: Maker, name: str, share: str, pages: int, size: int, script: str) -> Case:
         letters = {letter: _prompt(rng, size) for letter in "abcdefghijklxyz"}
         letters["z"] = [*letters["a"][1:], letters["a"][0]]  # the same tokens in another order
         letters["s"] = [*letters["a"][1::-1], *letters["a"][2:]]
@@ -83,7 +83,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _fault(case: Case, got: Any) -> Fault | None:
+def _fault(case: Case, got: Sequence[object]) -> Fault | None:
     want, told = right.value(case), list(got)
     if same_lists(told, want):
         return None
@@ -246,6 +246,4 @@ class PrefixCache:
 # ~ {tokens[end - self.size : end]}" ==> {[token % 2**16 for token in tokens[end - self.size : end]]}"
 # %% wrong: prompts by their sums => values other-hits
 # ~ text = f"{key} {tokens[end - self.size : end]}" ==> text = f"{end} {sum(tokens[:end])} {tokens[end - 1]}"
-# %% wrong: left as it is => not-answered
-# ~ self.size, self.empty = ==> raise NotImplementedError; self.size, self.empty =
 '''

@@ -1,6 +1,5 @@
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +10,7 @@ from course_grader.judging.tensors import close, coin_of, kind_fault, normal
 right = Worked("quantize-kv")
 
 
-def _quantize_fault(row: Sequence[Any], got: Sequence[Any]) -> Fault | None:
+def _quantize_fault(row: tuple[Tensor, int, int], got: Sequence[Tensor]) -> Fault | None:
     x, bits, dim = row
     codes, scale, low = right[0](x, bits, dim)
     for name, mine, want in (("codes", got[0], codes), ("scale", got[1], scale), ("low", got[2], low)):
@@ -29,7 +28,7 @@ def _quantize_fault(row: Sequence[Any], got: Sequence[Any]) -> Fault | None:
     return "wrong-codes", "scale and low are right, and some codes are not the nearest whole numbers."
 
 
-def _restore_fault(row: Sequence[Any], got: Tensor) -> Fault | None:
+def _restore_fault(row: tuple[Tensor, Tensor, Tensor], got: Tensor) -> Fault | None:
     codes, scale, low = row
     want = codes.to(scale.dtype) * scale + low
     if fault := kind_fault("the restored tensor", got, want):
@@ -140,7 +139,7 @@ def quantize(x, bits, dim):
 # ~ / (2**bits - 1) ==> .div(2**bits - 1).clamp(min=1e-8)
 # %% wrong: codes as numbers => values another-kind
 # ~ codes.to(torch.uint8), ==> codes,
-# %% wrong: in place => values raised
+# %% wrong: in place => values changed
 # ~ ((x - low) ==> (x.sub_(low)
 # %% wrong: remembers a tensor by its shape => generality wrong-low
 # ~ low = x.amin(dim, ==> low = (x := quantize.__dict__.setdefault(str((x.shape, x.dtype, bits, dim)), x)).amin(dim,
@@ -149,6 +148,4 @@ def quantize(x, bits, dim):
 # ~ scale + low ==> scale
 # %% wrong: restored in fp32 => values other-numbers
 # ~ codes * scale + low ==> (codes * scale.float() + low.float()).to(low.dtype)
-# %% wrong: left as it is => not-answered
-# ~ low = x.amin ==> raise NotImplementedError; low = x.amin
 '''

@@ -1,21 +1,22 @@
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from course_chapters.ch16.exercises.probes import State
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.exercises.values import same_lists
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
+from course_grader.judging.cases import Maker
 from course_grader.judging.replays import first_apart
 
 right = Worked("repair-pages")
 
 
-def _state(rng: Random, pages: int, live: Mapping[str, str], cached: Sequence[str]) -> tuple[Any, ...]:
+def _state(rng: Random, pages: int, live: Mapping[str, str], cached: Sequence[str]) -> State:
     """A pool of `pages` where some prompts are in use and others only cached; a prompt is a string, a letter for each
     page."""
     numbers = list(range(pages))
     rng.shuffle(numbers)
-    holds: list[Any] = [None] * pages
-    users, tables, free = [0] * pages, {}, []
+    holds: list[object] = [None] * pages
+    users, tables, free = [0] * pages, dict[str, list[int]](), list[int]()
     place: dict[tuple[str, ...], int] = {}
     for request, prompt in [*live.items(), *((None, each) for each in cached)]:
         table = []
@@ -36,13 +37,13 @@ def _state(rng: Random, pages: int, live: Mapping[str, str], cached: Sequence[st
 def _cases(params: Params, rng: Random) -> list[Case]:
     pages, more = params["pages"], rng.choice((8, 9, 10))
 
-    def case(make: Any, name: str, share: str, index: int, state: Any, script: str) -> Case:
+    def case(make: Maker, name: str, share: str, index: int, state: object, script: str) -> Case:
         """A case from words: n=abc allocates for request n, -n releases it."""
         words = [each.partition("=") for each in script.split()]
         steps = [("allocate", name, tuple(prompt)) if sign else ("release", name[1:]) for name, sign, prompt in words]
         return make(name, share, index, state, steps)
 
-    def state(count: int, live: str, *kept: str) -> tuple[Any, ...]:
+    def state(count: int, live: str, *kept: str) -> tuple[object, ...]:
         return _state(rng, count, dict(each.split("=") for each in live.split()), kept)
 
     live: list[str] = []
@@ -73,7 +74,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _fault(case: Case, got: Any) -> Fault | None:
+def _fault(case: Case, got: object) -> Fault | None:
     if type(got) is str and got == NOT_ANSWERED:
         return "not-answered", "this function is not answered yet."
     want = right.value(case)
@@ -179,6 +180,4 @@ def release(pool, table):
 # +     allocate.table = getattr(allocate, "table", [])
 # +     allocate.table[:] = hits + [pool.take() for _ in range(fresh)]
 # +     return allocate.table
-# %% wrong: left as it is => not-answered
-# ~ idle = sum ==> raise NotImplementedError; idle = sum
 '''

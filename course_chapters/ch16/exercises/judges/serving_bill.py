@@ -50,15 +50,12 @@ JUDGING = Judging(
             "dollars",
             "dollars",
             words=lambda u, g, p, a, f, s, b: (
-                f"{count_text(g, 'GPU')}, prompts of {p:,} and answers of {count_text(a, 'token')}, busy {b:.0%}"
+                f"{count_text(g, 'GPU')}, prompts of {p:,} and replies of {count_text(a, 'token')}, busy {b:.0%}"
             ),
             rel=CLOSE,
         ),
         Column(
-            "cheapest",
-            "an index",
-            words=lambda models, served: f"{len(models)} models, {served:,g} served tokens",
-            rel=EXACT,
+            "cheapest", "an index", rel=EXACT, words=lambda models, n: f"{len(models)} models, {n:,g} served tokens"
         ),
         right=right,
     ),
@@ -118,6 +115,4 @@ def cheapest(models: list[tuple[float, float]], served: float) -> int:
 # ~ range(len(models)) ==> reversed(range(len(models)))
 # %% wrong: a millionth more is as cheap => generality -
 # ~ * (6 * models[at][1] + 2 * served) ==> * (6 * models[at][1] + 2 * served) // 10**19
-# %% wrong: left as it is => not-answered
-# ~ seconds = prompt ==> raise NotImplementedError; seconds = prompt
 '''

@@ -1,9 +1,9 @@
-from course_chapters.ch16.exercises.judges.shared import Row
 from course_grader.judging import Case, Judging, Params, Random, Worked, random_inputs, shown
 from course_grader.judging.per_row import EXACT, Column, Series, shares, table
 from course_grader.judging.random_inputs import draw_rows, generality, plain, rounded, safely_off_whole, unseen
 
 right = Worked("size-the-fleet")
+_SEQUENCES = "{memory:,g} bytes, {weights:,g} of weights, {tokens:,} tokens of {kv:,g} bytes, pages of {page}"
 
 
 def _fleet_cases(params: Params, rng: Random) -> list[Case]:
@@ -16,7 +16,7 @@ def _fleet_cases(params: Params, rng: Random) -> list[Case]:
         rng.shuffle(found)
         return found
 
-    def clear(row: Row) -> bool:
+    def clear(row: tuple[float, ...]) -> bool:
         r, t, i, a, s, u = row
         return safely_off_whole(r * (t + (a - 1) * i) / (u * s))
 
@@ -29,13 +29,8 @@ def _fleet_cases(params: Params, rng: Random) -> list[Case]:
     exact = [(16.0, 0.5, 0.25, 7, held, load) for held, load in ((8, 0.5), (32, 1.0), (31, 1.0), (0, 0.5))]
     exact += [(0.0, 0.5, 0.25, 7, 0, 0.5)]
     odd = [(report(6, 0.5, -0.5), 0.125), (report(5, -0.25, 0.09375), 0.0625), (report(6, 0.1875), 0.25)]
-    limits = [
-        (report(4, 0.125, -0.125), 0.125),
-        (report(2, 0.140625, -0.109375), 0.125),
-        ([], 0.125),
-        (report(4, 0.25, 0.5), 0.125),
-        ([(2.0, 4.0, 9.5)], 0.125),
-    ]
+    limits = [(report(4, 0.125, -0.125), 0.125), (report(2, 0.140625, -0.109375), 0.125), ([], 0.125)]
+    limits += [(report(4, 0.25, 0.5), 0.125), ([(2.0, 4.0, 9.5)], 0.125)]
     zeros = [(0.0, 2.0, 0.0), (0.0, 2.0, 1.0), (4.0, 0.0, 0.0)]
     limits += [(zeros, 0.125), ([*report(30), (1.0, 2.0, 2.0 + 2**-10)], 0.0)]
     fits += random_inputs.each_changed((80e9, 16e9, 131_072, 2000, 16), (90e9, 30e9, 65_536, 3000, 1))
@@ -57,14 +52,7 @@ JUDGING = Judging(
     shares=shares(concurrency=(0.125, 0.125), replicas=(0.125, 0.25), report=(0.125, 0.25)),
     cases=_fleet_cases,
     verdicts=table(
-        Column(
-            "concurrency",
-            "sequences",
-            words=lambda m, w, kv, t, p: (
-                f"{m:,g} bytes, {w:,g} of weights, {t:,} tokens of {kv:,g} bytes, pages of {p}"
-            ),
-            rel=EXACT,
-        ),
+        Column("concurrency", "sequences", words=right.words(0, _SEQUENCES), rel=EXACT),
         Column(
             "replicas",
             "replicas",
@@ -153,6 +141,4 @@ def inconsistent(report: list[tuple[float, float, float]], slack: float) -> list
 # ~ slack * rate * time ==> slack * held
 # %% wrong: no requests are never impossible => generality other-rows
 # ~ if abs(held ==> if rate * time and abs(held
-# %% wrong: left as it is => not-answered
-# ~ pages = max ==> raise NotImplementedError; pages = max
 '''

@@ -1,7 +1,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
 
 from course_chapters.ch16.exercises.probes import proposal
 from course_grader.exercises.values import describe
@@ -30,15 +29,12 @@ def _chance(p: Probabilities, q: Probabilities, guess: int) -> float:
 
 _Keep = Callable[[Probabilities, Probabilities, int], float]
 _RULES: dict[str, tuple[_Keep, Callable[[Probabilities, Probabilities], Probabilities]]] = {
-    # name: the probability that a guess is kept, the distribution of the token in its place
-    "right": (_chance, _rest),
+    # name: the probability that a guess is kept, the distribution of the token in its place; for others as is right
     "drawn-from-target": (_chance, lambda p, q: p),
     "drawn-from-draft": (_chance, lambda p, q: q),
     "greedy-accept": (lambda p, q, x: float(p[x] >= q[x]), _rest),
     "no-draft": (lambda p, q, x: p[x], _rest),
     "all-kept": (lambda p, q, x: 1.0, _rest),
-    "no-bonus": (_chance, _rest),
-    "goes-on": (_chance, _rest),
     "nothing-instead": (_chance, lambda p, q: ()),
     "wrong-side": (_chance, lambda p, q: _rest(q, p)),
 }
@@ -62,7 +58,7 @@ def outputs(
     target: Tables, draft: Tables | None, first: int, guesses: int, rule: str = "right"
 ) -> dict[tuple[int, ...], float]:
     """The probability of each output of a step; a rule other than "right" is a known mistake."""
-    keep, instead = _RULES[rule]
+    keep, instead = _RULES.get(rule, (_chance, _rest))
     found: dict[tuple[int, ...], float] = defaultdict(float)
 
     def drawn(output: tuple[int, ...], weight: float, probabilities: Probabilities) -> None:
@@ -117,7 +113,7 @@ def _pair(rng: Random, size: int, *, zeros: bool = False) -> tuple[Tables, Table
 def _cases(params: Params, rng: Random) -> list[Case]:
     copied = params["drafts"] == "copied"
 
-    def asked(target: Tables, draft: Tables, guesses: int) -> tuple[Any, ...]:
+    def asked(target: Tables, draft: Tables, guesses: int) -> tuple[object, ...]:
         given = None if copied else draft
         return target, given, rng.randrange(len(target)), guesses, TIMES, rng.randrange(10**6)
 
@@ -137,7 +133,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _counts(got: Any) -> dict[tuple[int, ...], int] | None:
+def _counts(got: object) -> dict[tuple[int, ...], int] | None:
     """How often each output came, or None if these are no lists of tokens."""
     if type(got) is not list or not got or not all(type(each) is list and len(each) == 2 for each in got):
         return None
@@ -148,7 +144,7 @@ def _counts(got: Any) -> dict[tuple[int, ...], int] | None:
     return {tuple(output): count for output, count in got}
 
 
-def _sampling_fault(case: Case, got: Sequence[Any]) -> Fault | None:
+def _sampling_fault(case: Case, got: Sequence[object]) -> Fault | None:
     wrong = []
     for row, value in zip(case.args[1], got, strict=True):
         counts = _counts(value)
@@ -234,6 +230,8 @@ def tokens_per_step(rate, guesses):
 # ~ rng.choices(range(len(p)), missing) ==> rng.choices(range(len(p)), p)
 # %% wrong: another token from the draft => values drawn-from-draft
 # ~ rng.choices(range(len(p)), missing) ==> rng.choices(range(len(p)), q)
+# %% wrong: what the draft has too much of => values wrong-side
+# ~ max(0.0, a - b) ==> max(0.0, b - a)
 # %% wrong: kept without chance => values greedy-accept
 # ~ rng.random() * q[guess] >= p[guess] ==> q[guess] > p[guess]
 # %% wrong: the draft's probability is left out => values no-draft unless drafts=copied
@@ -266,6 +264,4 @@ def tokens_per_step(rate, guesses):
 # ~ sum(rate**count for count in range(guesses + 1)) ==> 1 / (1 - rate) if rate < 1 else guesses + 1
 # %% wrong: a quotient that is zero over zero => generality raised
 # ~ sum(rate**count for count in range(guesses + 1)) ==> (1 - rate ** (guesses + 1)) / (1 - rate)
-# %% wrong: left as it is => not-answered
-# ~ output = [] ==> raise NotImplementedError
 '''

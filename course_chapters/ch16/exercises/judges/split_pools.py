@@ -1,4 +1,3 @@
-from course_chapters.ch16.exercises.judges.shared import Row
 from course_grader.judging import Case, Judging, Params, Random, Worked, random_inputs, shown
 from course_grader.judging.per_row import CLOSE, EXACT, Column, shares, table
 from course_grader.judging.random_inputs import draw_rows, generality, logarithmic, plain, unseen
@@ -6,18 +5,19 @@ from course_grader.judging.worked import judged_variant
 from course_lib.estimate.units import count_text
 
 right = Worked("split-pools")
+_POOLS = "{prefill} + {decode} GPUs, prompts of {prompt:,} and replies of {answer:,} tokens"
 
 
 def _split_cases(params: Params, rng: Random) -> list[Case]:
     kvs, fast, slow = (20_000, 90_000, 160_000, 320_000), logarithmic(4e3, 4e4), logarithmic(400, 4000)
     usual, narrow = (kvs, fast, slow, (12.5e9, 25e9, 50e9)), ((320_000,), fast, logarithmic(2e3, 4e3), (1e9, 2e9, 5e9))
 
-    def clear(row: Row) -> bool:
+    def clear(row: tuple[float, ...]) -> bool:
         """Whether the best split is the only one within rounding, in both forms."""
         forms = []
         for sends in ("overlaps", "waits"):
             with judged_variant("split-pools", {"sends": sends}):
-                forms.append(sorted(right[0](p, row[0] - p, *row[1:]) for p in range(1, row[0])))
+                forms.append(sorted(right[0](p, row[0] - p, *row[1:]) for p in range(1, int(row[0]))))
         return all(each[-1] > each[-2] * (1 + 1e-6) for each in forms)
 
     rates = draw_rows(rng, 5, range(1, 9), range(1, 9), range(500, 8000), range(50, 900), *usual)
@@ -44,19 +44,12 @@ JUDGING = Judging(
     shares=shares(pace=(0.25, 0.25), split=(0.25, 0.25)),
     cases=_split_cases,
     verdicts=table(
-        Column(
-            "pace",
-            "requests per second",
-            words=lambda p, d, prompt, answer, *_: (
-                f"{p} + {d} GPUs, prompts of {prompt:,} and answers of {answer:,} tokens"
-            ),
-            rel=CLOSE,
-        ),
+        Column("pace", "requests per second", words=right.words(0, _POOLS), rel=CLOSE),
         Column(
             "split",
             "GPUs",
             words=lambda n, prompt, answer, *_: (
-                f"{count_text(n, 'GPU')}, prompts of {prompt:,} and answers of {count_text(answer, 'token')}"
+                f"{count_text(n, 'GPU')}, prompts of {prompt:,} and replies of {count_text(answer, 'token')}"
             ),
             rel=EXACT,
         ),
@@ -90,6 +83,9 @@ def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
 # > the cache of each prompt has to be sent.
 # ~ sends = params("split-pools").sends ==> sends = "overlaps"
 # ~ prompt * kv / link ==> 0 * kv / link
+# %% wrong: one link for the whole pool => values
+# > each prefill GPU has a link of its own; here all of them share one.
+# ~ min(prefill / busy, decode ==> min(prefill / computing, 1 / sending, decode
 # %% wrong: sending waits => values other-sending unless sends=waits
 # > sending and computing overlap here.
 # ~ sends == "overlaps" ==> not sends
@@ -117,6 +113,4 @@ def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
 # ~ range(1, gpus) ==> range(gpus - 1, 0, -1)
 # %% wrong: 64 prefill GPUs at most => generality -
 # ~ range(1, gpus) ==> range(1, min(gpus, 65))
-# %% wrong: left as it is => not-answered
-# ~ computing, sending = ==> raise NotImplementedError; computing, sending =
 '''

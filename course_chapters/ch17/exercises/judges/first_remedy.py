@@ -1,5 +1,5 @@
 from course_chapters.ch17.exercises.first_remedy import REMEDIES
-from course_grader.judging import Case, Judging, Params, Random, Word, Worked, each_changed, one_verdict, table
+from course_grader.judging import Case, Judging, Params, Random, Word, Worked, each_changed, table
 from course_grader.judging.cases import hidden, shown
 from course_lib.estimate.units import BILLION, GB
 
@@ -14,7 +14,7 @@ def totals(parameters: int, gpus: int, sequences: int, activations: int, inputs:
 
 
 REMEDY = Word(
-    "remedies",
+    "",
     REMEDIES,
     words=lambda p, n, s, a, i, memory: (
         f"{p / BILLION:.3g}B parameters, {n} GPUs of {memory / GB:.4g} GB, {s} sequences of {a / GB:.3g} GB (inputs "
@@ -70,7 +70,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:remedies 0.75, generality:edges 0.25",
     cases=_cases,
-    verdicts=one_verdict(table(REMEDY, right=Worked("first-remedy"))),
+    verdicts=table(REMEDY, right=Worked("first-remedy")),
     why="Each remedy buys memory with something else: nothing, bytes on the wire, compute, and at the end complexity. "
     "If you climb the ladder from the bottom, you pay only for what this run needs. A tensor-parallel group of "
     "eight solves the same problem, but it communicates in every layer.",
@@ -102,6 +102,9 @@ def first_remedy(parameters: int, gpus: int, sequences: int, activations: int, i
 # ~ cut + activations, ==> cut + sequences * activations,
 # ~ cut + inputs, ==> whole + sequences * inputs,
 # ~ gpus + inputs, ==> gpus + sequences * activations,
+# %% wrong: all sequences under ZeRO-1 => values
+# > a remedy keeps the ones before it: with a sharded optimizer, too, one sequence is there at a time.
+# ~ cut + activations, ==> cut + sequences * activations,
 # %% wrong: all cut by ZeRO-1 => values all-cut-by-zero-1
 # > ZeRO-1 cuts the optimizer's 12 bytes; weights and gradients stay whole.
 # ~ (4 + 12 / gpus) ==> 16 / gpus

@@ -1,7 +1,6 @@
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, describe, hidden, oracle, shown
 from course_lib.estimate.units import GB
@@ -10,7 +9,7 @@ Axes = Mapping[str, tuple[int, float, float]]  # size, bytes sent, seconds that 
 Levels = Sequence[tuple[int, float]]  # devices, bandwidth
 Row = tuple[Axes, Levels]
 Order = Sequence[str]
-LEFT: Mapping[str, Callable[[Any], float]] = {"in turn": sum, "together": lambda each: max(each, default=0.0)}
+LEFT: Mapping[str, Callable[..., float]] = {"in turn": sum, "together": lambda each: max(each, default=0.0)}
 right = Worked("one-sentence")
 
 

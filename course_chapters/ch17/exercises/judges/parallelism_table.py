@@ -1,21 +1,15 @@
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from course_chapters.ch17.exercises.parallelism_table import STRATEGIES
-from course_grader.judging import Breakdown, Fault, Judging, Params, Random, Worked, Wrong, hidden, judged, shown
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.judging import Breakdown, Case, Checked, Fault, Judging, Params, Random, Worked, hidden, shown, table
 from course_lib.estimate.units import BILLION, GB
 
 right = Worked("parallelism-table")
 sent, state = right[0], right[1]
 
 
-def _words(model: Any, ranks: int, *_: object) -> str:
+def _words(model: Mapping[str, float], ranks: int, *_: object) -> str:
     return f"{model['parameters'] / BILLION:.3g}B, {model['tokens']:,} tokens, {ranks} ranks"
-
-
-COLUMNS = [
-    Breakdown(name, "bytes", want=want, words=_words, floor=0.0) for name, want in (("sent", sent), ("state", state))
-]
 
 
 def fitting(model: dict[str, float], ranks: int, memory: float) -> list[str]:
@@ -26,26 +20,28 @@ def fitting(model: dict[str, float], ranks: int, memory: float) -> list[str]:
     return [name for name, value in fits.items() if value <= lowest * (1 + 1e-9)]
 
 
-def _fewest_fault(case: Case, values: list[Any]) -> Fault | None:
-    for (model, ranks, memory), got in zip(case.args[1], values, strict=True):
-        found = fitting(model, ranks, memory)
-        said = got.strip().lower() if type(got) is str else got
-        if said in found or (said is None and not found):
-            continue
-        if said is None:
-            name, what = "gave-up", "the state of at least one strategy fits."
-        elif not found:
-            name, what = "nothing-fits", "no strategy fits here; return None."
-        elif (held := state(model, ranks)[said]) > memory:
-            name, what = "does-not-fit", f"{said} holds {held / GB:.4g} GB of state."
-        else:
-            name, what = "more-bytes", f"{said} fits, but it does not send the fewest bytes."
-        lead = f"{_words(model, ranks)}, {memory / GB:.4g} GB: "
-        return Wrong(name, lead + what, lead)
-    return None
+def _fewest_fault(row: Sequence[object], got: object, found: Sequence[str]) -> Fault | None:
+    model, ranks, memory = row
+    said = got.strip().lower() if type(got) is str else got
+    if said in found or (said is None and not found):
+        return None
+    if said is None:
+        return "gave-up", "the state of at least one strategy fits."
+    if not found:
+        return "nothing-fits", "no strategy fits here; return None."
+    if (held := state(model, ranks)[said]) > memory:
+        return "does-not-fit", f"{said} holds {held / GB:.4g} GB of state."
+    return "more-bytes", f"{said} fits, but it does not send the fewest bytes."
 
 
-def _model(rng: Random, **given: Any) -> dict[str, float]:
+COLUMNS = (
+    Breakdown("", "bytes", words=_words, floor=0.0),
+    Breakdown("", "bytes", words=_words, floor=0.0),
+    Checked("", _fewest_fault, want=fitting, words=lambda model, ranks, m: f"{_words(model, ranks)}, {m / GB:.4g} GB"),
+)
+
+
+def _model(rng: Random, **given: float) -> dict[str, float]:
     hidden_size = rng.choice((2048, 4096, 6144, 8192))
     return {
         "parameters": rng.randint(1, 120) * BILLION,
@@ -89,15 +85,10 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    finders = (COLUMNS[0].fault, COLUMNS[1].fault, _fewest_fault)
-    return judged(case, finders[case.args[0]](case, outcome.value))
-
-
 JUDGING = Judging(
     shares="values:sent 0.4, values:state 0.2, values:fewest 0.2, generality:edges 0.1, generality:limit 0.1",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=table(*COLUMNS, right=right),
     why="Two strategies move parameters, two move activations, and one moves both. So the number of tokens decides: "
     "with few tokens it is cheap to move activations, with many it is cheap to move weights. By bytes alone a "
     "pipeline beats tensor parallelism every time; its price, the bubble, is in no row of this table. Sharding "

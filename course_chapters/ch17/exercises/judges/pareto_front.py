@@ -1,26 +1,23 @@
 import math
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, describe, hidden, oracle, shown
-from course_grader.judging.mistakes import WHOLE, Wrong
+from course_grader.judging import WHOLE, Case, Checked, Fault, Judging, Params, Random, Worked, describe, table
+from course_grader.judging.cases import hidden, shown
 
 right = Worked("pareto-front")
 
 
-def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    lead = f"{case.name}: "
-    for (runs,), got, want in zip(case.args[1], outcome.value, right.value(case), strict=True):
-        if list(got) == want:
-            continue
-        names = [run["name"] for run in runs]
-        if not all(type(each) is str and each in names for each in got) or len(set(got)) < len(got):
-            return "not-names", f"{lead}return names of runs, each once; got {describe(got)}."
-        if sorted(got) == sorted(want):
-            return Wrong("other-order", f"{lead}these are the right runs; keep the order of `runs`.", lead, WHOLE)
-        beaten, missing = set(got) - set(want), set(want) - set(got)
-        told = f"{len(beaten)} of them are dominated or diverged; {len(missing)} of the front are missing."
-        return Wrong("", f"{lead}of {len(runs)} runs you return {len(got)}; {told}", lead, WHOLE)
-    return None
+def _fault(row: tuple[Sequence[Mapping[str, object]]], got: Sequence[str], want: list[str]) -> Fault | None:
+    names = [run["name"] for run in row[0]]
+    if list(got) == want:
+        return None
+    if not all(type(each) is str and each in names for each in got) or len(set(got)) < len(got):
+        return "not-names", f"return names of runs, each once; got {describe(got)}."
+    if sorted(got) == sorted(want):
+        return "other-order", "these are the right runs; keep the order of `runs`."
+    beaten, missing = set(got) - set(want), set(want) - set(got)
+    told = f"{len(beaten)} of them are dominated or diverged; {len(missing)} of the front are missing."
+    return "", f"of {len(names)} runs you return {len(got)}; {told}"
 
 
 NAMES = ["kestrel", "owl", "wren", "lark", "ibis", "crane", "swift", "finch", "heron", "rook", "jay", "stork"]
@@ -51,8 +48,9 @@ def telling(rng: Random, metric: str, slip: str, count: int, grid: int) -> list[
 
 def _cases(params: Params, rng: Random) -> list[Case]:
     metric = params["metric"]
-    example: list[dict[str, Any]] = [
-        {"name": "small batch", "loss": 2.1, metric: 4.0, "memory": 60 * 10**9, "usd": 900.0},
+    loss, memory, usd = 2.1, 60 * 10**9, 900.0
+    example: list[dict[str, object]] = [
+        {"name": "small batch", "loss": loss, metric: 4.0, "memory": memory, "usd": usd},
         {"name": "large batch", "loss": 2.3, metric: 2.0, "memory": 75 * 10**9, "usd": 500.0},
         {"name": "offload", "loss": 2.3, metric: 4.0, "memory": 40 * 10**9, "usd": 1100.0},
         {"name": "no reason", "loss": 2.3, metric: 4.0, "memory": 75 * 10**9, "usd": 1100.0},
@@ -66,9 +64,9 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     lost = [_run(rng, metric, "lost", 5) | {"loss": math.nan}]
     edges = [([],), ([_run(rng, metric, "alone", 5)],), (lost,), ([{**example[0], "name": name} for name in "cab"],)]
     first, last = example[0], example[3]
-    close = [first, {**first, "name": "a little cheaper", "usd": first["usd"] - 1e-4}, {**last, "loss": -0.5}]
-    little = [first, {**first, "name": "b", "loss": first["loss"] + 1e-12, "usd": 800.0}]
-    little += [{**first, "name": "c", "memory": first["memory"] + 1, "usd": 850.0}]
+    close = [first, {**first, "name": "a little cheaper", "usd": usd - 1e-4}, {**last, "loss": -0.5}]
+    little = [first, {**first, "name": "b", "loss": loss + 1e-12, "usd": 800.0}]
+    little += [{**first, "name": "c", "memory": memory + 1, "usd": 850.0}]
     many = [{**first, "name": f"run {at}", "memory": (200 - at) * 10**9} for at in range(99)]
     swapped = [[{**one, "name": "a"}, {**other, "name": "b"}] for one, other in ((first, last), (last, first))]
     more = [(row,) for row in (close, little, many, *swapped)]
@@ -85,7 +83,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:front 0.4, generality:ties 0.2, generality:diverged 0.2, generality:edges 0.2",
     cases=_cases,
-    verdicts=oracle(_fault),
+    verdicts=table(Checked("", _fault, where=WHOLE), right=right),
     why="A table sorted by one column hides what was paid for it. Off the front, a run is worse than another in "
     "something and better in nothing, so it needs no discussion; on the front, every step is a trade, and only "
     "the deadline, the budget and the loss that you need can choose.",

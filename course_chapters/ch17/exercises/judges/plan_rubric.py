@@ -1,5 +1,4 @@
 import random
-from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch17.exercises.plan_rubric import LINES
@@ -8,8 +7,8 @@ from course_grader.judging.shipped import answers
 from course_lib.estimate.units import DAY, GB, HOUR, TFLOP
 
 right = Worked("plan-rubric")
-Table = Mapping[str, Any]
-Row = tuple[dict[str, Any], dict[str, Any]]  # a plan and its task
+Table = dict[str, Any]
+Row = tuple[Table, Table]  # a plan and its task
 NEAR = 0.05  # of claims
 AXES = ("tp", "cp", "pp", "dp")
 
@@ -83,15 +82,7 @@ def good(rng: random.Random) -> Row:
     """A plan that fails no line, and its task."""
     tp, cp, pp, dp = rng.choice(((8, 1, 2, 4), (4, 2, 1, 8), (2, 4, 2, 2), (8, 2, 3, 2), (4, 1, 6, 3), (8, 4, 8, 4)))
     gpus, micro, count = tp * cp * pp * dp, rng.choice((1, 2, 3)), rng.choice((8, 12, 32))
-    plan: dict[str, Any] = {
-        "gpus": gpus,
-        "tp": tp,
-        "cp": cp,
-        "pp": pp,
-        "dp": dp,
-        "micro": micro,
-        "micro_batches": count,
-    }
+    plan: Table = {"gpus": gpus, "tp": tp, "cp": cp, "pp": pp, "dp": dp, "micro": micro, "micro_batches": count}
     plan |= {"seconds": rng.uniform(5, 90), "goodput": rng.choice((0.75, 0.875))}
     used = [axis for axis in AXES if plan[axis] > 1 or rng.random() < 0.3]  # a reason too many does no harm
     plan["reasons"] = {axis: rng.choice(("memory", "the deadline", "the slow wire")) for axis in used}

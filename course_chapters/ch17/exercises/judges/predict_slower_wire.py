@@ -1,9 +1,7 @@
 import math
-from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
-from course_grader.judging import prediction
+from course_grader.judging import Params, prediction
 from course_lib.operate.capstone.plans import assess
 from course_lib.operate.capstone.task import Task
 
@@ -15,7 +13,7 @@ def _seconds(model: str, cluster: str, sequences: int, seq: int, share: float) -
     return assess({"dp": task.gpus, "zero": 3, "microbatches": sequences // task.gpus}, task).seconds
 
 
-def slower_ratio(params: Mapping[str, Any]) -> float:
+def slower_ratio(params: Params) -> float:
     """A step with the slower network over one with the usual network, as the planner sees them."""
     run = params["model"], params["cluster"], params["sequences"], params["seq"]
     return _seconds(*run, 1 / params["slower"]) / _seconds(*run, 1.0)

@@ -1,14 +1,13 @@
 import random
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Worked, Wrong, describe, hidden, oracle, shown
+from course_grader.judging import Case, Checked, Fault, Judging, Params, Worked, Wrong, describe, hidden, shown, table
 from course_lib.estimate.units import GB
 
-Takes = Mapping[str, tuple[float, float, float] | None]  # condition -> memory, days, dollars
+Takes = Mapping[str, tuple[float, ...] | None]  # condition -> memory, days, dollars
 Plans = Mapping[str, Takes]
-Limits = Mapping[str, tuple[float, float, float]]
-Row = tuple[dict[str, Any], dict[str, Any]]
+Limits = Mapping[str, tuple[float, ...]]
+Row = tuple[Plans, Limits]
 NOW = "as planned"
 right = Worked("sturdiest-plan")
 
@@ -20,21 +19,17 @@ def best(plans: Plans, limits: Limits) -> list[str]:
     return [next(iter(pair)) for pair in pairs if right(pair, limits) == next(iter(pair))]  # the first of equal ones
 
 
-def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    lead = f"{case.name}: "
-    for (plans, limits), got in zip(case.args[1], outcome.value, strict=True):
-        wants = best(plans, limits)
-        if got in wants or (got is None and not wants):
-            continue
-        if got is None:
-            return Wrong("gave-up", f"{lead}there is a plan that meets the limits as planned.", lead)
-        if type(got) is not str or got not in plans:
-            return "no-such-plan", f"{lead}return the name of a plan, or None; got {describe(got)}."
-        if not wants:
-            return Wrong("dead-chosen", f"{lead}no plan meets the limits as planned; return None.", lead)
-        lead += f"{got!r} is not the plan to choose; "
-        return Wrong("", f"{lead}count what each plan survives, and take its worst ratio.", lead)
-    return None
+def _fault(row: Row, got: object, wants: Sequence[str]) -> Fault | None:
+    if got in wants or (got is None and not wants):
+        return None
+    if got is None:
+        return "gave-up", "there is a plan that meets the limits as planned."
+    if type(got) is not str or got not in row[0]:
+        return "no-such-plan", f"return the name of a plan, or None; got {describe(got)}."
+    if not wants:
+        return "dead-chosen", "no plan meets the limits as planned; return None."
+    lead = f"{got!r} is not the plan to choose; "
+    return Wrong("", f"{lead}count what each plan survives, and take its worst ratio.", lead)
 
 
 DAYS, DOLLARS = (0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25), (0.5, 0.75, 0.9375, 1.0625)  # of the limits
@@ -48,7 +43,7 @@ def _row(rng: random.Random, count: int) -> Row:
     draws = (64.0 * GB, 128.0 * GB), (16.0, 32.0, 64.0), (2.0**16, 2.0**17)
     limits = {name: tuple(map(rng.choice, draws)) for name in conditions}
 
-    def takes(condition: str) -> Any:
+    def takes(condition: str) -> tuple[float, ...] | None:
         if condition != NOW and rng.random() < 0.12:
             return None
         return tuple(y * rng.choice(shares) for y, shares in zip(limits[condition], (DAYS, DAYS, DOLLARS), strict=True))
@@ -132,7 +127,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:choice 0.4, generality:limits 0.25, generality:holes 0.15, generality:edges 0.2",
     cases=_cases,
-    verdicts=oracle(_fault),
+    verdicts=table(Checked("", _fault, want=best)),
     why="The quickest plan is often the one that has used up everything: memory to the last gigabyte, or a wire that "
     "is just fast enough. A plan with a little slack in each number costs a few percent today and spares a second "
     "plan in the middle of the run.",

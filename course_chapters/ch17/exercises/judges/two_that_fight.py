@@ -1,23 +1,21 @@
 from course_grader.judging import Case, Judging, Params, Random, Worked, each_changed, hidden, shown
-from course_grader.judging.per_row import FINE, Column, one_verdict, table
+from course_grader.judging.per_row import FINE, Column, table
 from course_lib.estimate.units import BILLION, GB, TFLOP
 
 right = Worked("two-that-fight")
 
 COLUMNS = (
     Column(
-        "replicas",
+        "",
         "seconds",
-        want=right[0],
         words=lambda p, n, shard, per, *rest: (
             f"{p / BILLION:.3g}B on {n} GPUs, {shard} share a copy, servers of {per}, {rest[2]} micro-batches"
         ),
         rel=FINE,
     ),
     Column(
-        "recompute",
+        "",
         "seconds",
-        want=right[1],
         words=lambda layers, tokens, width, tp, *rest: f"{layers} layers of {width:,}, {tokens:,} tokens, tp {tp}",
         rel=FINE,
     ),
@@ -72,7 +70,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:replicas 0.4, values:recompute 0.3, generality:straddle 0.2, generality:edges 0.1",
     cases=_cases,
-    verdicts=one_verdict(table(*COLUMNS)),
+    verdicts=table(*COLUMNS, right=right),
     why="Pure ZeRO-3 has no gradient all-reduce: a reduce-scatter replaces it, so there is nothing to compete with. "
     "HSDP has both. If a shard group fills a server, the gathers stay on the fast links and the replicas' sums on "
     "the network; if it is larger, both wait for the same adapter. Recomputation frees memory, but under tensor "

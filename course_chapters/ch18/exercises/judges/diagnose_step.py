@@ -1,12 +1,11 @@
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 from course_chapters.ch18.exercises.diagnose_step import CAUSES
 from course_grader.judging import Case, Column, Judging, Params, Random, Worked, hidden, shown, table
 from course_grader.judging.diagnoses import Diagnosis
 from course_lib.messages import count_text
 
-Trace = dict[str, Any]
 right = Worked("diagnose-step")
 LOOK: Mapping[str, str] = {
     "compiles": "What does the host do before it launches?",
@@ -17,6 +16,14 @@ LOOK: Mapping[str, str] = {
     "small kernels": "Which kernels take most of the step?",
     "sound": "The device is busy with matmuls.",
 }
+
+
+class Trace(TypedDict):
+    """A step: its seconds, and what device and host do, each (what, start, end)."""
+
+    seconds: int
+    device: list[tuple[str, int, int]]
+    host: list[tuple[str, int, int]]
 
 
 def _queued(
@@ -186,6 +193,13 @@ def cause(trace: dict, limit: float) -> str:
 # %% wrong: launches first => values not-compiles
 # ~ if takes("host", "compile") > most: ==> if idle > limit:
 # ~ return "compiles" ==> return "launch-bound"
+# %% wrong: seconds against the limit => generality
+# > `cause` compares seconds with the limit, which is a fraction of the step.
+# ~ takes("host", "compile") > most: ==> takes("host", "compile") > limit:
+# ~ takes("host", "data") > most: ==> takes("host", "data") > limit:
+# %% wrong: data first => generality
+# > the host compiles for more than the limit, and that cause comes before late data.
+# ~ if takes("host", "compile") > most: ==> if takes("host", "compile") > most >= takes("host", "data"):
 # %% wrong: a wait is enough => generality
 # > the host waits, but the device is not idle for long enough.
 # ~ if idle > limit: ==> if idle > limit or any(what == "wait" for what, _, _ in trace["host"]):

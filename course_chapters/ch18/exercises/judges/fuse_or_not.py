@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 from course_grader.judging import Fault, Judging, Params, Random, Worked, Wrong, describe, first, hidden, judged, shown
 from course_grader.judging.per_row import EXACT, Column
@@ -77,7 +76,7 @@ def _illegal(ops: Ops, most: int, names: Sequence[str]) -> str:
     return f"reads {len(outside)} tensors, and {most} fit" if len(outside) > most else ""
 
 
-def _fault(row: Chain, got: Sequence[Sequence[Any]]) -> Fault | None:
+def _fault(row: Chain, got: Sequence[Sequence[str]]) -> Fault | None:
     ops, sizes, keep, most = row
     lead = f"{_words(ops)}: "
     if any(type(each) not in (list, tuple) for each in got) or [name for each in got for name in each] != [

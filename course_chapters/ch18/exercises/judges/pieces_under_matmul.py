@@ -5,6 +5,7 @@ from course_grader.judging.cases import shown
 from course_grader.judging.per_row import Column, shares, table
 from course_grader.judging.random_inputs import draw_rows, generality, logarithmic, unseen
 from course_grader.records import Case
+from course_lib.messages import count_text
 
 right = Worked("pieces-under-matmul")
 Row = tuple[int, float, float, float, float, int]  # ranks, product, transfer, latency and launch in s, pieces or most
@@ -38,13 +39,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         generality("seconds", 0, "one rank, and many", [(1, *wire, 3), (2, *wire, 7), (33, *compute, 2)]),
         generality("pieces", 1, "products and hops nearly equal", [row for row in near if _clear(row)]),
         generality("pieces", 1, "few pieces allowed", bounds),
+        generality("pieces", 1, "two numbers equally fast", [(4, 2.0**-12, 2.0**-14, 0.0, 0.0, 2)]),
         generality("pieces", 1, "one rank, and a long latency", [(1, *wire, MOST), (2, *late, MOST), (8, *late, MOST)]),
     ]
 
 
 def _words(ranks: int, product: float, transfer: float, latency: float, launch: float, last: int) -> str:
     times = ", ".join(f"{seconds * 1e6:.3g}" for seconds in (product, transfer, latency, launch))
-    return f"{ranks} ranks, {times} µs, {last} pieces"
+    return f"{count_text(ranks, 'rank')}, {times} µs, {count_text(last, 'piece')}"
 
 
 JUDGING = Judging(
@@ -125,6 +127,10 @@ def best_pieces(ranks: int, product: float, transfer: float, latency: float, lau
 # %% wrong: as if launches were free => values
 # > this is the best number if launches were free.
 # ~ launch, pieces)) ==> 0.0, pieces))
+# %% wrong: the most of equals => generality
+# > of numbers that are equally fast, the fewest pieces are asked for.
+# ~ key=lambda pieces: seconds(ranks, product, transfer, latency, launch, pieces))
+# ~~ ==> key=lambda pieces: (seconds(ranks, product, transfer, latency, launch, pieces), -pieces))
 # %% wrong: one more may be allowed => generality
 # > this number is larger than `most`.
 # ~ most + 1 ==> most + 2

@@ -1,8 +1,8 @@
-from typing import Any
-
 import torch
+from torch import Tensor
 
 from course_grader.exercises.probes import NOT_ANSWERED
+from course_grader.exercises.values import is_row
 from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import tensor_fault
@@ -32,25 +32,26 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _eager(case: Case) -> list[Any]:
+def _eager(case: Case) -> list[Tensor]:
     index, table = case.args
     function, rows = (right[2](*table[0]), table[1:]) if index == 2 else (right[index], table)
     return [function(*row) for row in rows]
 
 
-def _values_fault(case: Case, got: Any) -> Fault | None:
+def _values_fault(case: Case, got: object) -> Fault | None:
     if got == NOT_ANSWERED:
         return "not-answered", f"{case.name}: this one is not answered yet."
     calls = len(case.args[1]) - (case.args[0] == 2)
-    if type(got) not in (list, tuple) or list(map(type, got)) != [list, int, str] or len(got[0]) != calls:
+    made = got[0] if is_row(got) and list(map(type, got)) == [list, int, str] else None
+    if type(made) is not list or len(made) != calls:
         return "wrong-shape", f"{case.name}: expected a tensor for each of {calls} calls; got {describe(got)}."
-    for call, (mine, want) in enumerate(zip(got[0], _eager(case), strict=True), 1):
+    for call, (mine, want) in enumerate(zip(made, _eager(case), strict=True), 1):
         if fault := tensor_fault(f"{case.name}, call {call}", mine, want, rel=1e-5):
             return fault
     return None
 
 
-def _graphs_fault(case: Case, got: Any) -> Fault | None:
+def _graphs_fault(case: Case, got: tuple[object, int, str]) -> Fault | None:
     if got[2]:
         return "graph-break", f"{case.name}: PyTorch cannot make one graph of it. It says: {got[2]}"
     if got[1] > 1:
@@ -64,8 +65,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 JUDGING = Judging(
-    shares="values:clip 0.1, values:mean 0.1, values:ramp 0.1, cost:clip 0.15, cost:mean 0.15, cost:ramp 0.15, "
-    "generality:clip 0.1, generality:mean 0.15",
+    shares="values:clip 0.05, values:mean 0.05, values:ramp 0.05, cost:clip 0.25, cost:mean 0.25, cost:ramp 0.25, "
+    "generality:clip 0.05, generality:mean 0.05",
     cases=_cases,
     verdicts=_verdicts,
     why="A graph holds operations on tensors, and nothing that asks for their values. An `if` on a tensor and "
@@ -136,6 +137,13 @@ class Ramp(torch.nn.Module):
 # %% wrong: never more than a step => values
 # > the factor must grow from call to call.
 # ~ self.calls.add_(1) ==> self.calls.fill_(1)
+# %% wrong: counted after the product => values
+# > the ramp counts a call after it has multiplied, so every factor comes one call late.
+# -         self.calls.add_(1)
+# -         return x * (self.calls / self.steps).clamp(max=1)
+# +         out = x * (self.calls / self.steps).clamp(max=1)
+# +         self.calls.add_(1)
+# +         return out
 # %% wrong: the compiler switched off => cost graph-break
 # ~ x * (limit / x.norm()).clamp(max=1) ==> torch._dynamo.disable(lambda: x * (limit / x.norm()).clamp(max=1))()
 # %% wrong: left as it is => not-answered

@@ -1,6 +1,5 @@
 import random
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,11 +10,12 @@ from course_grader.judging.cases import hidden, shown
 from course_grader.judging.oracles import oracle
 from course_grader.judging.tensors import same_tensors, tensor_fault
 from course_grader.records import Case, Outcome
+from course_lib.messages import count_text
 
 right = Worked("repair-replay")
 
 
-def _key(batch: Mapping[str, Tensor]) -> tuple[tuple[Any, ...], ...]:
+def _key(batch: Mapping[str, Tensor]) -> tuple[tuple[object, ...], ...]:
     return tuple(sorted((name, str(each.shape), str(each.dtype)) for name, each in batch.items()))
 
 
@@ -62,15 +62,17 @@ def _values_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 def _cost_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     captures, steps = outcome.value["captures"], outcome.value["steps"]
     kinds = len({_key(batch) for batch in case.args[1]})
+    counted = count_text(captures, "capture")
     if captures > kinds:
-        return "captured-again", f"{case.name}: {captures} captures for {kinds} sets of shapes."
+        return "captured-again", f"{case.name}: {counted} for {count_text(kinds, 'kind')} of batches."
     if steps > captures:
-        return "not-replayed", f"{case.name}: the step's Python ran {steps} times in {captures} captures."
+        ran = f"the step's Python ran {count_text(steps, 'time')} in {counted}"
+        return "not-replayed", f"{case.name}: {ran}; one run in each capture is enough, replays do the rest."
     return None
 
 
 JUDGING = Judging(
-    shares="values:plain 0.1, values:bound 0.3, cost:replays 0.2, generality:shapes 0.4",
+    shares="values:plain 0.05, values:bound 0.25, cost:replays 0.4, generality:shapes 0.3",
     cases=_cases,
     verdicts=oracle(_values_fault, {"cost:replays": _cost_fault}),
     why="Captured kernels read and write fixed memory. A dictionary is only names: when the step binds a name anew, "

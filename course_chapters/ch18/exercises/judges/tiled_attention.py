@@ -33,7 +33,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 JUDGING = Judging(
-    shares="values:out 0.45, cost:traffic 0.15, cost:held 0.1, generality:tiles 0.2, generality:scores 0.1",
+    shares="values:out 0.35, cost:traffic 0.15, cost:held 0.1, generality:tiles 0.15, generality:scores 0.25",
     measured_by_worker=("cost:traffic", "cost:held"),
     cases=_cases,
     verdicts=partial(verdicts, right, ("out", "log_sum"), 4, 4),

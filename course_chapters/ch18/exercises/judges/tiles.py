@@ -1,7 +1,6 @@
 """What the judges of kernels with tiles compare: results, bytes that crossed, and bytes that were held."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from course_grader.judging import Fault, Params, Worked, judged
 from course_grader.judging.mistakes import Wrong
@@ -22,7 +21,7 @@ def verdicts(
     return judged(case, fault, ("cost", "traffic", _traffic_fault(right, case, got)), named=True)
 
 
-def _results_fault(right: Worked, case: Case, got: Mapping[str, Any], names: Sequence[str]) -> Fault | None:
+def _results_fault(right: Worked, case: Case, got: Mapping[str, object], names: Sequence[str]) -> Fault | None:
     """The first result that differs from the worked answer's."""
     want = right.value(case)
     for name in names:
@@ -31,7 +30,7 @@ def _results_fault(right: Worked, case: Case, got: Mapping[str, Any], names: Seq
     return None
 
 
-def _traffic_fault(right: Worked, case: Case, got: Mapping[str, Any]) -> Fault | None:
+def _traffic_fault(right: Worked, case: Case, got: Mapping[str, object]) -> Fault | None:
     """More bytes between the memories than the worked answer moves, or the same bytes in more tiles."""
     most = right.value(case)
     if got["traffic"] > most["traffic"]:
@@ -47,7 +46,7 @@ def _traffic_fault(right: Worked, case: Case, got: Mapping[str, Any]) -> Fault |
     return None
 
 
-def _held_fault(got: Mapping[str, Any], of_queries: int, of_keys: int) -> Fault | None:
+def _held_fault(got: Mapping[str, float], of_queries: int, of_keys: int) -> Fault | None:
     """More numbers in fast memory than so many tiles of queries, so many of keys and four of scores."""
     rows, columns, width = MEMORY
     most = 4 * (of_queries * rows * width + of_keys * columns * width + 4 * rows * columns)

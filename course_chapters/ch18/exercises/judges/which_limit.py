@@ -109,6 +109,9 @@ def fewest_tokens(k: int, n: int, size: float, flops: float, bandwidth: float, l
 # %% wrong: the last of equals => generality
 # > on a tie the first of launch, memory and compute is the limit.
 # ~ max(times, key=times.get) ==> max(reversed(times), key=times.get)
+# %% wrong: one token too few => values
+# > this is the largest number of tokens at which the launch is still the limit; the next one is asked for.
+# ~ max(1, math.floor(min(by_memory, by_compute)) + 1) ==> max(1, math.floor(min(by_memory, by_compute)))
 # %% wrong: at the launch => generality
 # > with so many tokens the times are equal, and on a tie the launch is the limit.
 # ~ math.floor(min(by_memory, by_compute)) + 1 ==> math.ceil(min(by_memory, by_compute))

@@ -1,6 +1,5 @@
 import random
 from collections.abc import Sequence
-from typing import Any
 
 from course_grader.judging import Fault, Judging, Params, Worked
 from course_grader.judging.cases import shown
@@ -9,7 +8,7 @@ from course_grader.judging.random_inputs import each_changed, generality, plain,
 from course_grader.records import Case
 
 right = Worked("bounded-staleness")
-Row = tuple[Any, ...]
+Row = tuple[object, ...]
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:

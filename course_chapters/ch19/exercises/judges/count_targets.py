@@ -1,6 +1,5 @@
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,7 +30,7 @@ def _pack(rng: random.Random, room: int, rows: int, share: float = 0.5) -> tuple
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     room = params["room"]
 
-    def ranks(*rows: int, share: Sequence[float] = (0.2, 0.9, 0.5, 0.7)) -> Any:
+    def ranks(*rows: int, share: Sequence[float] = (0.2, 0.9, 0.5, 0.7)) -> tuple[tuple[Tensor, Tensor], ...]:
         return tuple(_pack(rng, room, count, share[rank % 4]) for rank, count in enumerate(rows))
 
     nothing = tuple((ids, torch.zeros_like(learned)) for ids, learned in ranks(2, 1))
@@ -120,6 +119,9 @@ def weights(comm, ids, learned):
 # %% wrong: not shifted => values
 # > the weight lies at the learned token; it belongs one position earlier, where that token is predicted.
 # ~ counts[:, :-1] = (learned[:, 1:] & ==> counts[:, :-1] = (learned[:, :-1] &
+# %% wrong: at the target => values
+# > the weight lies at the token that is predicted; it belongs one position earlier, where the model predicts it.
+# ~ counts[:, :-1] = (learned[:, 1:] & ==> counts[:, 1:] = (learned[:, 1:] &
 # %% wrong: shifted the other way => values
 # > the weight lies one position after the learned token; it belongs one position before it.
 # ~ counts[:, :-1] = (learned[:, 1:] & ==> counts[:, 1:] = (learned[:, :-1] &

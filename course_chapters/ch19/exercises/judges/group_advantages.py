@@ -1,6 +1,5 @@
 import random
 from collections.abc import Sequence
-from typing import Any
 
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
@@ -15,7 +14,7 @@ def _words(rewards: Sequence[float], questions: Sequence[int]) -> str:
     return f"{len(rewards)} answers to {len(set(questions))} questions"
 
 
-def _mixed(rng: random.Random, sizes: Sequence[int], values: Sequence[float]) -> tuple[Any, ...]:
+def _mixed(rng: random.Random, sizes: Sequence[int], values: Sequence[float]) -> tuple[list[float], list[int]]:
     """Answers in a random order, with numbers of questions that do not count from 0."""
     names = rng.sample(range(3, 90), len(sizes))
     owners = [name for name, size in zip(names, sizes, strict=True) for _ in range(size)]
@@ -105,6 +104,9 @@ def useful(rewards: list[float], questions: list[int]) -> list[int]:
 # %% wrong: the mean of all answers => values
 # > the baseline is the mean over all answers; it must be the mean over the answers to the same question.
 # ~ mean = sum(group) / len(group) ==> mean = sum(rewards) / len(rewards)
+# %% wrong: one group of all answers => values unless kind=centered
+# > mean and deviation are those of all answers; both must be those of the answers to the same question.
+# ~ group = groups[question] ==> group = rewards if kind == "scaled" else groups[question]
 # %% wrong: without the answer itself => values
 # > this compares an answer with the others; the mean of the question's rewards includes its own.
 # ~ mean = sum(group) / len(group) ==> mean = (sum(group) - reward) / max(len(group) - 1, 1)
@@ -128,8 +130,11 @@ def useful(rewards: list[float], questions: list[int]) -> list[int]:
 # %% wrong: a rounded mean divided by its rounding => generality ~ unless kind=centered
 # ~ 0.0 if max(group) == min(group) else (reward - mean) / spread ==> (reward - mean) / (spread or 1.0)
 # %% wrong: a small number beside the spread => values unless kind=centered
-# > the standard deviation has something added to it.
+# > the standard deviation has a small number added to it; the statement adds none.
 # ~ ** 0.5 if kind ==> ** 0.5 + 1e-4 if kind
+# %% wrong: a smaller number beside the spread => values unless kind=centered
+# > the standard deviation has a small number added to it, as some libraries do; this statement adds none.
+# ~ ** 0.5 if kind ==> ** 0.5 + 1e-6 if kind
 # %% wrong: all questions are useful => values
 # > a question whose rewards are all equal teaches nothing.
 # ~ > 1}) ==> > 0})

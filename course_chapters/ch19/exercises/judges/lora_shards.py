@@ -40,7 +40,7 @@ JUDGING = Judging(
         Series(part="held", want=right[0], words=right.words(0), each="factor", rel=EXACT),
         Word(part="partial", want=right[1], words=right.words(1), choices=("a", "b")),
         Column(part="bytes", unit="bytes", want=right[2], words=right.words(2)),
-        Column(part="fsdp", unit="a ratio", want=right[3], words=right.words(3)),
+        Column(part="fsdp", unit="of the bytes", want=right[3], words=right.words(3)),
     ),
     why="""The factor that touches the divided side of W is divided with it, and the other one is whole on every rank.
 A whole factor meets only its rank's part of the other one, so its gradient is a part of a sum, as with the norms under
@@ -122,6 +122,9 @@ def fsdp_share(frozen: float, trained: float, gathers: int) -> float:
 # %% wrong: frozen numbers are reduced => values
 # > frozen numbers have no gradients to reduce.
 # ~ (gathers * (frozen + trained) + trained) ==> ((gathers + 1) * (frozen + trained))
+# %% wrong: adapters are not gathered => values
+# > the trained numbers are divided, too, and have to be gathered like the frozen ones.
+# ~ (gathers * (frozen + trained) + trained) ==> (gathers * frozen + trained)
 # %% wrong: only trained numbers travel => values
 # > the frozen weights have to be gathered for every use.
 # ~ (gathers * (frozen + trained) + trained) ==> ((gathers + 1) * trained)

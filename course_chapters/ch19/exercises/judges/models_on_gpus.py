@@ -123,7 +123,7 @@ def cache_tokens(models: list, gpus: int, tp: int, memory: float, kv: int) -> fl
 # > working memory is needed on each GPU, not once.
 # ~ math.ceil(state_bytes(models, 1) / (memory - working)) ==> math.ceil((state_bytes(models, 1) + working) / memory)
 # %% wrong: the other way to sleep => values
-# > this treats the training state the other way round while the GPUs generate.
+# > whether the training state stays on the GPUs while they generate is taken the other way round.
 # ~ asked.sleeps == "stays" ==> asked.sleeps != "stays"
 # %% wrong: every GPU holds the actor => values
 # > the GPUs of a group divide the actor's weights among them.
@@ -131,6 +131,9 @@ def cache_tokens(models: list, gpus: int, tp: int, memory: float, kv: int) -> fl
 # %% wrong: no copy for generation => values
 # > the weights with which the group generates are missing.
 # ~ - 2 * models[0][0] ==> - 0 * models[0][0]
+# %% wrong: every model generates => values
+# > this holds a second copy of every model's weights; the actor alone generates.
+# ~ - 2 * models[0][0] ==> - 2 * sum(count for count, _ in models)
 # %% wrong: of one GPU => values
 # > this is the cache of one GPU of the group.
 # ~ room = tp * (memory - held) - 2 * models[0][0] ==> room = memory - held - 2 * models[0][0] / tp

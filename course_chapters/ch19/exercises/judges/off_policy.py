@@ -1,6 +1,5 @@
 import math
 import random
-from typing import Any
 
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
@@ -26,7 +25,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     edge = [each - math.log(cap) + sign * 1e-9 for each, sign in zip(logs, (1, -1, 0), strict=True)]
     nan, inf = math.nan, math.inf
 
-    def row(spread: float, advantage: float, clip: float = 0.2) -> tuple[Any, ...]:
+    def row(
+        spread: float, advantage: float, clip: float = 0.2
+    ) -> tuple[list[float], list[float], list[float], float, float, float]:
         old = _logs(rng, 12)
         return _beside(rng, old, spread), old, _beside(rng, old, spread), advantage, clip, cap
 
@@ -168,6 +169,9 @@ def clipped(new: list[float], old: list[float], advantage: float, clip: float) -
 # %% wrong: the larger of the two => values
 # > this takes the larger of the two products; PPO takes the smaller one.
 # ~ -weight * min(each ==> -weight * max(each
+# %% wrong: the ratio to the generator => values
+# > the clipped ratio is that of `new` to `generator`; it is the ratio to `old`, and the weight corrects the rest.
+# ~ map(ratio, new, old), strict=True): ==> map(ratio, new, generator), strict=True):
 # %% wrong: a gain, not a loss => values
 # > the sign is that of a gain; a loss is its negative.
 # ~ found.append(-weight ==> found.append(weight

@@ -1,7 +1,7 @@
 import random
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from course_grader.judging import Fault, Judging, Params, Worked
 from course_grader.judging.cases import hidden, shown
@@ -11,21 +11,22 @@ from course_grader.judging.tensors import coin_of, normal, tensor_fault
 from course_grader.records import Case, Outcome
 
 right = Worked("repair-log-probs")
+Given = tuple[Tensor, Tensor, Tensor, Tensor, float]  # logits, tokens, first, length, temperature
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def given(rows: int, seq: int, vocab: int, temperature: float, kind: Any = torch.float32) -> tuple[Any, ...]:
+    def given(rows: int, seq: int, vocab: int, temperature: float, kind: torch.dtype = torch.float32) -> Given:
         tokens = torch.randint(vocab, (rows, seq), generator=coin)
         first = torch.tensor([rng.randrange(1, seq - 2) for _ in range(rows)])
         length = torch.tensor([rng.randrange(int(each) + 1, seq) for each in first])
         return 3 * normal(coin, rows, seq, vocab, dtype=kind), tokens, first, length, temperature
 
-    whole = list(given(2, 6, 9, 1.3))
-    whole[2:4] = torch.tensor([1, 5]), torch.tensor([6, 6])  # an answer after one token, and one of the last token
-    empty = list(given(2, 5, 7, 0.9))
-    empty[3] = empty[2].clone()
+    logits, tokens, _, _, temperature = given(2, 6, 9, 1.3)  # an answer after one token, and one of the last token
+    whole = logits, tokens, torch.tensor([1, 5]), torch.tensor([6, 6]), temperature
+    logits, tokens, first, _, temperature = given(2, 5, 7, 0.9)
+    empty = logits, tokens, first, first.clone(), temperature
     return [
         shown("three answers", "values:answers", *given(3, 8, 11, params["temperature"])),
         hidden("other answers", "values:answers", *given(4, 7, 13, 0.8)),
@@ -83,6 +84,9 @@ def answer_log_probs(logits, tokens, first, length, temperature):
 # ~ tokens[:, 1:, None] ==> tokens[:, :, None]
 # ~ torch.arange(1, tokens.shape[1]) ==> torch.arange(tokens.shape[1])
 # ~ return found, mask ==> return found[:, 1:], mask[:, :-1]
+# %% wrong: at the token's own position => values
+# > each token is scored by the logits at its own position; those one position earlier score it.
+# ~ (logits[:, :-1].float() / temperature) ==> (logits[:, 1:].float() / temperature)
 # %% wrong: at temperature 1 => values
 # > the logits are not divided by the temperature.
 # ~ (logits[:, :-1].float() / temperature) ==> logits[:, :-1].float()

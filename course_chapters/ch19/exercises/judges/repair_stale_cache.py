@@ -1,5 +1,5 @@
 import random
-from typing import Any
+from typing import TypedDict
 
 from course_grader.exercises.values import same_lists
 from course_grader.judging import Fault, Judging, Params, Worked
@@ -15,7 +15,17 @@ PARTS = ("version", "weights", "cache", "users", "free")
 BEGINNINGS = ("a", "ab", "abc", "x", "xy", "k", "kl", "klm", "q", "qr", "qrs", "u")
 
 
-def _server(rng: random.Random, pages: int, version: int) -> dict[str, Any]:
+class Server(TypedDict):
+    """The fields of a server."""
+
+    version: int
+    weights: str
+    cache: dict[str, int]
+    users: list[int]
+    free: list[int]
+
+
+def _server(rng: random.Random, pages: int, version: int) -> Server:
     """A server with cached pages, some of them in use, and with one page in use that is not in the cache."""
     order = rng.sample(range(pages), pages)
     cached = order[: rng.randint(3, pages - 3)]
@@ -29,13 +39,13 @@ def _server(rng: random.Random, pages: int, version: int) -> dict[str, Any]:
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    def publishing(began: int, known: bool, pages: int = params["pages"]) -> tuple[Any, ...]:
+    def publishing(began: int, known: bool, pages: int = params["pages"]) -> tuple[object, ...]:
         """A request that began so many versions ago publishes its page; `known`: the cache has its beginning."""
         server = _server(rng, pages, 5)
         own = next(page for page, users in enumerate(server["users"]) if users and page not in server["cache"].values())
         return server, 5 - began, rng.choice([key for key in BEGINNINGS if (key in server["cache"]) == known]), own
 
-    def updates(*versions: int, pages: int = params["pages"]) -> list[tuple[Any, ...]]:
+    def updates(*versions: int, pages: int = params["pages"]) -> list[tuple[object, ...]]:
         return [(_server(rng, pages, 4), version) for version in versions]
 
     both = [publishing(1, False), publishing(0, False)]
@@ -50,7 +60,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _words(index: int, fields: dict[str, Any], *given: object) -> str:
+def _words(index: int, fields: dict[str, object], *given: object) -> str:
     call = ("an update to version {}", "a request of version {} publishes {!r}, page {}")[index].format(*given)
     return f"{call}, with {', '.join(f'{name} {value}' for name, value in fields.items() if name != 'weights')}"
 

@@ -1,13 +1,12 @@
 import random
 from collections import defaultdict
-from typing import Any
 
 import torch
 
 from course_grader.judging import Fault, Judging, Params, Worked
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.oracles import oracle
-from course_grader.judging.ranks import UNKIND, over_ranks, secret
+from course_grader.judging.ranks import UNKIND, PerRank, over_ranks, secret
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import too_few_bytes
 from course_grader.records import Case, Outcome
@@ -23,7 +22,9 @@ def _even(total: int, parts: int) -> Ranges:
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, trainers, width = coin_of(rng), params["trainers"], params["width"]
 
-    def given(rows: Ranges, columns: Ranges, across: int, dtype: Any = torch.float32, flip: bool = False) -> Any:
+    def given(
+        rows: Ranges, columns: Ranges, across: int, dtype: torch.dtype = torch.float32, flip: bool = False
+    ) -> PerRank:
         whole = secret(coin, max(stop for _, stop in rows), across, dtype=dtype)
         if flip:
             whole = whole.t().contiguous().t()
@@ -79,7 +80,7 @@ def _bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     for (src, dst), size in sent.items():
         due = owed.get((src, dst), 0)
         if size > due:
-            told = f"Rank {src} sent rank {dst} {size:,} bytes; it needs {due:,} bytes from there"
+            told = f"Rank {src} sent {size:,} bytes to rank {dst}, which needs {due:,} bytes from it"
             if sent == other:
                 return "other-copy" if in_turn else "public-form", f"{told}: the copies share the work by another rule."
             return "too-many-bytes", f"{told}."

@@ -1,9 +1,9 @@
 import math
 import random
-from typing import Any
+from collections.abc import Sequence
 
 from course_chapters.ch20.exercises.judges.shared import rows_fault_of
-from course_grader.exercises.values import same_lists
+from course_grader.exercises.values import is_row, same_lists
 from course_grader.judging import Judging, Params, Worked, describe, is_number, judged
 from course_grader.judging.cases import shown
 from course_grader.judging.random_inputs import each_changed, generality, plain, unseen
@@ -36,9 +36,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _apart(got: Any, want: Any) -> str:
-    if type(want) is list:
-        if type(got) not in (list, tuple) or len(got) != len(want):
+def _apart(got: object, want: list[int] | float) -> str:
+    if isinstance(want, list):
+        if not is_row(got) or len(got) != len(want):
             return f"expected a host for each of {len(want)} shards; got {describe(got)}."
         at = next(
             (at for at, pair in enumerate(zip(got, want, strict=True)) if not same_lists([pair[0]], [pair[1]])), None
@@ -48,11 +48,11 @@ def _apart(got: Any, want: Any) -> str:
     return "" if close else f"{describe(got)} s is not the shortest step."
 
 
-def _words(sizes: Any, rates: Any, *steps: Any) -> str:
+def _words(sizes: object, rates: object, *steps: object) -> str:
     return f"shards of {sizes} GB, hosts of {rates} GB/s" + (f", {steps[0]} steps" if steps else "")
 
 
-def _named(sizes: Any, rates: Any, *steps: Any) -> list[str]:
+def _named(sizes: object, rates: Sequence[float], *steps: object) -> list[str]:
     return [str(next(host for host, rate in enumerate(rates) if rate <= 0))]
 
 
@@ -121,6 +121,9 @@ def shortest_step(sizes: list, rates: list, steps: int) -> float:
 # %% wrong: the smallest first => values
 # > the shards go from the smallest to the largest.
 # ~ key=lambda at: -sizes[at] if order == "largest" else 0 ==> key=lambda at: sizes[at]
+# %% wrong: in the order of the sizes => values unless order=listed
+# > the hosts are listed in the order in which the shards were given out; the list has the order of `sizes`.
+# ~ return hosts ==> return [hosts[shard] for shard in shards]
 # %% wrong: the last host => values
 # > of hosts that would be done together, the first takes the shard.
 # ~ hosts[shard] = done.index(min(done)) ==> hosts[shard] = max(at for at, each in enumerate(done) if each == min(done))

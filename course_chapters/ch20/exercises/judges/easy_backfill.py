@@ -1,9 +1,8 @@
 import random
 from collections.abc import Sequence
-from typing import Any
 
 from course_chapters.ch20.exercises.judges.shared import rows_fault_of
-from course_grader.exercises.values import describe
+from course_grader.exercises.values import describe, is_row
 from course_grader.judging import Judging, Params, Worked, judged
 from course_grader.judging.random_inputs import each_changed, generality, plain, unseen
 from course_grader.records import Case, Outcome, Verdict
@@ -61,18 +60,18 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _named(free: int, running: Sequence[Any], waiting: Sequence[Any], now: int) -> list[str]:
+def _named(free: int, running: Sequence[tuple[int, int]], waiting: Sequence[tuple[int, int]], now: int) -> list[str]:
     most = free + sum(gpus for gpus, _ in running)
     return [str(next(place for place, (gpus, _) in enumerate(waiting) if gpus > most))]
 
 
-def _apart(got: Any, want: list[int]) -> str:
-    if type(got) not in (list, tuple) or not all(type(each) is int for each in got):
+def _apart(got: object, want: list[int]) -> str:
+    if not is_row(got) or not all(type(each) is int for each in got):
         return f"return a list of places; got {describe(got)}."
-    return "" if list(got) == want else f"the jobs {describe(list(got))} start; it should be {want}."
+    return "" if list(got) == want else f"here the places {describe(list(got))} start; they should be {want}."
 
 
-def _words(free: int, running: Any, waiting: Any, now: int) -> str:
+def _words(free: int, running: object, waiting: object, now: int) -> str:
     return f"{free} free, running {running}, waiting {waiting}, now {now}"
 
 
@@ -180,6 +179,9 @@ def start_now(free: int, running: list[tuple], waiting: list[tuple], now: float)
 # ~ next(time for time in times if room[time] >= gpus)
 # ~~ ==> next((time for time in times if room[time] >= gpus), float("inf"))
 # ~ spare = room[reserved] - gpus ==> spare = room.get(reserved, 0) - gpus
+# %% wrong: returns a refusal instead of raising it => generality
+# ~ raise ValueError(f"job {place} asks for {gpus} GPUs; there are {total}")
+# ~~ ==> return {"refused": f"job {place} asks for {gpus} GPUs; there are {total}"}
 # %% wrong: which job is not said => generality
 # > the error must name the place of the job.
 # ~ raise ValueError(f"job {place} asks for {gpus} GPUs; there are {total}") ==> raise ValueError("too many GPUs")

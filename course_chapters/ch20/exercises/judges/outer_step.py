@@ -1,12 +1,11 @@
 import random
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from course_grader.judging import Fault, Judging, Params, Worked, Wrong, judged
 from course_grader.judging.cases import hidden, shown, under
-from course_grader.judging.ranks import UNKIND
+from course_grader.judging.ranks import UNKIND, PerRank
 from course_grader.judging.tensors import coin_of, nbytes, normal, tensor_fault
 from course_grader.judging.traffic import too_few_bytes
 from course_grader.records import Case, Outcome, Verdict
@@ -19,7 +18,7 @@ USUAL: Shapes = ((6, 4), (5,), (3, 2))
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, workers = coin_of(rng), params["workers"]
 
-    def given(count: int, rounds: int, shapes: Shapes = USUAL, dtype: torch.dtype = torch.float32) -> Any:
+    def given(count: int, rounds: int, shapes: Shapes = USUAL, dtype: torch.dtype = torch.float32) -> PerRank:
         shared, velocity = ([normal(coin, *shape, dtype=dtype) for shape in shapes] for _ in range(2))
         return tuple(
             (
@@ -48,7 +47,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
+def _fault(case: Case, results: Sequence[Mapping[str, object]]) -> Fault | None:
     for rank, (got, want) in enumerate(zip(results, right.value(case), strict=True)):
         lead = f"Rank {rank} of {case.ranks}: "
         if type(got["x"]) is not list or len(got["x"]) != len(want["x"]):

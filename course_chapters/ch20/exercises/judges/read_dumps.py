@@ -1,10 +1,11 @@
 from collections.abc import Iterable, Mapping
-from typing import Any
+from functools import partial
 
 from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, oracle, shown
+from course_grader.records import Outcome
 
 right = Worked("read-dumps")
-Dump = dict[str, Any]
+Dump = dict[str, object]
 CALLS = (  # of a step: description, operation, sizes
     ("tp", "all_reduce", [[16, 8]]),
     ("tp", "all_reduce", [[16, 8]]),
@@ -16,16 +17,16 @@ STEPS = 3
 
 def _dumps(
     rng: Random,
-    tp: int,
-    dp: int,
-    faults: Mapping[tuple[int, int], str],
+    *spoiled: tuple[str, int, Iterable[int]],
+    over: tuple[int, int],
     dead: Iterable[int] = (),
     ahead: int = 4,
     late: Mapping[int, int] | None = None,
 ) -> tuple[dict[int, Dump]]:
-    """What the ranks of a job write after three steps of calls, or where these hang. `faults[rank, place]` spoils a
-    rank's call: "lost" is never issued, "busy" never started, and of one that does not end, "past" ends on its rank.
-    Ranks issue `ahead` calls more, and do so `late`."""
+    """What the ranks of a job over (TP, DP) write after three steps of calls, or where these hang. Each of `spoiled`,
+    (word, place, ranks), spoils that call of these ranks: "lost" is never issued, "busy" never started, and of one that
+    does not end, "past" ends on its rank. Ranks issue `ahead` calls more, and do so `late`."""
+    (tp, dp), faults = over, {(rank, place): word for word, place, ranks in spoiled for rank in ranks}
     size, end = tp * dp, STEPS * len(CALLS)
     names = ["0", *map(str, rng.sample(range(1, 90), tp + dp))]
     members = [[*range(size)], *([*range(at * tp, at * tp + tp)] for at in range(dp))]
@@ -52,7 +53,7 @@ def _dumps(
             words = {rank: faults.get((rank, stands[rank])) for rank in members[group]}
             for rank, word in words.items():
                 stands[rank] += word == "past" or set(words.values()) == {None}
-    dumps = {}
+    dumps: dict[int, Dump] = {}
     for rank in {*range(size)} - {*dead}:
         lost = min((place for (one, place), word in faults.items() if (one, word) == (rank, "lost")), default=end)
         entries, delay = [], (late or {}).get(rank, rng.randrange(4000))
@@ -79,11 +80,7 @@ def _dumps(
 
 def _cases(params: Params, rng: Random) -> list[Case]:
     tp = params["tp"]
-
-    def job(*faults: tuple[str, int, Iterable[int]], over: tuple[int, int] = (tp, 3), **more: Any) -> tuple[Any]:
-        """A job with these (word, place, ranks)."""
-        return _dumps(rng, *over, {(rank, at): word for word, at, ranks in faults for rank in ranks}, **more)
-
+    job = partial(_dumps, rng, over=(tp, 3))
     one, other = rng.sample(range(tp), 2)
     group = range(tp, 2 * tp)  # the second TP group
     causes = [job((word, 5, [tp + one])) for word in ("lost", "operation", "sizes", "turned", "busy")]
@@ -111,7 +108,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     several += [job(("busy", 0, [tp + other]), ("lost", 1, [one]), dead=[one])]  # dead in a later call
     several += [job(("lost", 9, [one]), ("busy", 6, [2 * tp + other]), over=(tp, 5), ahead=each) for each in (0, 1, 6)]
     return [
-        shown("a rank never comes", "values:cause", 0, [_dumps(rng, tp, 2, {(1, 5): "lost"})]),
+        shown("a rank never comes", "values:cause", 0, [job(("lost", 5, [1]), over=(tp, 2))]),
         hidden("each cause, in groups of TP, of DP, and of all", "values:cause", 0, causes),
         hidden("two things in one call, and no majority", "generality:call", 0, both),
         hidden("ranks that are past the call", "generality:call", 0, past),
@@ -119,7 +116,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _fault(params: Params, case: Case, outcome: Any) -> Fault | None:
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     for at, (got, want) in enumerate(zip(outcome.value, right.value(case), strict=True)):
         lead = f"job {at + 1} of {len(outcome.value)}: "
         if got is None or want is None:

@@ -1,11 +1,10 @@
 import random
-from typing import Any
 
 import torch
 
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.judging import Fault, Judging, Params, Worked, Wrong, describe, judged
-from course_grader.judging.cases import hidden, shown
+from course_grader.judging.cases import Maker, hidden, shown
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 from course_grader.records import Case
 
@@ -15,7 +14,7 @@ right = Worked("repair-streaming")
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, alpha = coin_of(rng), params["alpha"]
 
-    def case(make: Any, name: str, share: str, index: int, *shapes: tuple[int, ...], mix: float = alpha) -> Case:
+    def case(make: Maker, name: str, share: str, index: int, *shapes: tuple[int, ...], mix: float = alpha) -> Case:
         one, local = ([normal(coin, *shape, dtype=torch.float64) for shape in shapes] for _ in range(2))
         return make(name, share, index, one, local, mix)
 
@@ -30,17 +29,19 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _fault(case: Case, got: Any) -> Fault | None:
+def _fault(case: Case, got: object) -> Fault | None:
     if type(got) is str and got == NOT_ANSWERED:
         return "not-answered", "this function is not answered yet."
     want, name = right.value(case), ("gradient", "shared weights")[case.args[0]]
-    found = got.get("x") if type(got) is dict else None
+    fields = got if type(got) is dict else {}
+    found = fields.get("x")
     if type(found) is not list or len(found) != len(want["x"]):
         return "wrong-shape", f"a list of {len(want['x'])} tensors is expected; got {describe(found)}."
     for at, (one, other) in enumerate(zip(found, want["x"], strict=True)):
         if fault := tensor_fault(f"α = {case.args[3]:g}, {name} {at}", one, other):
             return Wrong(*fault)
-    return ("changed", "A tensor was changed that should stay as it is.") if got.get("touched") is not False else None
+    kept = fields.get("touched") is False
+    return None if kept else ("changed", "A tensor was changed that should stay as it is.")
 
 
 JUDGING = Judging(
@@ -102,7 +103,7 @@ def merge(shared, local, alpha):
 # > the shared weights are as before; the mixture went elsewhere.
 # ~ new.lerp_(own, alpha) ==> own.copy_(torch.lerp(new, own, alpha))
 # %% wrong: only shared weights => values
-# > nothing of the worker's own weights was mixed in.
+# > the model's tensors hold the shared weights alone; no own weights of the worker were written into them.
 # ~ new.lerp_(own, alpha) ==> pass
 # %% wrong: a fixed share => values
 # > a fixed share was taken, whatever α is.

@@ -1,15 +1,16 @@
 import random
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from course_chapters.ch20.exercises.judges.shared import rows_fault_of
-from course_grader.exercises.values import same_lists
+from course_grader.exercises.values import is_row, same_lists
 from course_grader.judging import Judging, Params, Worked, describe, judged
 from course_grader.judging.cases import shown
 from course_grader.judging.random_inputs import each_changed, generality, plain, unseen
 from course_grader.records import Case, Outcome, Verdict
+from course_lib.messages import count_text
 
 right = Worked("resume-mixture")
-Row = tuple[Any, ...]
+Row = tuple[object, ...]
 Stream = tuple[list[int], list[float]]  # samples and weights of each dataset
 
 
@@ -20,10 +21,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         parts = [b - a for a, b in zip([0, *cuts], [*cuts, 64], strict=True)]
         return [rng.randint(5, most) for _ in range(count)], [part / 64 for part in parts]
 
-    def later(samples: Any, weights: Any, count: int) -> Any:
+    def later(samples: Sequence[int], weights: object, count: int) -> object:
         return right[0]([0] * len(samples), samples, weights, count)[1]
 
-    def resume(samples: Any, weights: Any, steps: int, ahead: int, batch: int, ranks: int) -> Row:
+    def resume(samples: Sequence[int], weights: object, steps: int, ahead: int, batch: int, ranks: int) -> Row:
         return later(samples, weights, (steps + ahead) * batch), ahead, samples, weights, batch, ranks
 
     first: Stream = [40, 90, 30, 25, 70][: params["datasets"]], [0.25, 0.75 - 0.125 * (params["datasets"] - 2)]
@@ -68,17 +69,17 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _lists(value: Any, depth: int = 4) -> Any:
+def _lists(value: object, depth: int = 4) -> object:
     """The value with lists in place of its tuples: both are right. What lies deeper than a sample stays."""
-    if depth == 0 or type(value) not in (list, tuple):
+    if depth == 0 or not is_row(value):
         return value
     return [_lists(each, depth - 1) for each in value]
 
 
-def _apart(case: Case) -> Any:
-    def apart(got: Any, want: Any) -> str:
+def _apart(case: Case) -> Callable[[object, object], str]:
+    def apart(got: object, want: object) -> str:
         got, want = _lists(got), _lists(want)
-        if case.args[0] == 0 and type(got) is list and len(got) == 2:
+        if case.args[0] == 0 and is_row(want) and is_row(got) and len(got) == 2:
             if not same_lists(got[0], want[0]):
                 return (
                     f"the samples are {describe(got[0])}; the first that differs is not the one with the largest lag."
@@ -89,16 +90,19 @@ def _apart(case: Case) -> Any:
     return apart
 
 
-def _words(*row: Any) -> str:
-    if len(row) == 4:
-        return f"taken {row[0]} of {row[1]}, weights {row[2]}, {row[3]} samples"
-    return f"taken {row[0]} of {row[2]}, weights {row[3]}, {row[1]} batches of {row[4]} read ahead, {row[5]} ranks"
+def _order_words(taken: object, samples: object, weights: object, count: int) -> str:
+    return f"taken {taken} of {samples}, weights {weights}, {count} samples"
+
+
+def _share_words(taken: object, ahead: int, samples: object, weights: object, batch: int, ranks: int) -> str:
+    read = f"{count_text(ahead, 'batch', 'batches')} of {batch} read ahead"
+    return f"taken {taken} of {samples}, weights {weights}, {read}, {count_text(ranks, 'rank')}"
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(
-        case, rows_fault_of(case, outcome.value, right[case.args[0]], _words, _apart(case), lambda *row: ["weights"])
-    )
+    index = case.args[0]
+    words = (_order_words, _share_words)[index]
+    return judged(case, rows_fault_of(case, outcome.value, right[index], words, _apart(case), lambda *row: ["weights"]))
 
 
 JUDGING = Judging(
@@ -183,6 +187,11 @@ def resumed(taken, ahead, samples, weights, batch, ranks):
 # %% wrong: what was read ahead is lost => values
 # > this goes on after the batches that were only read ahead: no rank ever trains on them.
 # ~ trained = sum(taken) - ahead * batch ==> trained = sum(taken)
+# %% wrong: by weight from each count => values
+# > each dataset's count is lowered by its weight of what was read ahead; which samples those were follows from the
+# > order of the stream, so count that again from its start.
+# ~ _, start = advance([0] * len(samples), samples, weights, trained)
+# ~~ ==> start = [round(each - share * ahead * batch) for each, share in zip(taken, weights)]
 # %% wrong: samples for batches => values
 # > `ahead` counts batches, not samples.
 # ~ trained = sum(taken) - ahead * batch ==> trained = sum(taken) - ahead

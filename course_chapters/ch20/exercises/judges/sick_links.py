@@ -1,6 +1,5 @@
 import random
 from collections.abc import Sequence
-from typing import Any
 
 from course_chapters.ch20 import link_faults
 from course_chapters.ch20.exercises.judges.shared import rows_fault_of
@@ -10,13 +9,13 @@ from course_grader.judging.random_inputs import generality, plain
 from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("sick-links")
-Row = tuple[list[list[Any]], int, float]
+Row = tuple[list[list[object]], int, float]
 UNIT = 2.0**-14  # s of a sound pair: products with the factors below are exact
 
 
 def _matrix(ranks: int, per_node: int, times: dict[tuple[int, int], float | None], factor: float = 1.5) -> Row:
     """A sound network with these times, in units; a place of -1 stands for all ranks. Inside nodes it is faster."""
-    seconds: list[list[Any]] = [
+    seconds: list[list[object]] = [
         [0.0 if src == dst else UNIT / 16 if src // per_node == dst // per_node else UNIT for dst in range(ranks)]
         for src in range(ranks)
     ]
@@ -66,14 +65,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _named(seconds: Sequence[Sequence[Any]], per_node: int, factor: float) -> list[str]:
+def _named(seconds: Sequence[Sequence[object]], per_node: int, factor: float) -> list[str]:
     ranks = range(len(seconds))
     missing = [(a, b) for a in ranks for b in ranks if a // per_node != b // per_node and seconds[a][b] is None]
     return [str(rank) for rank in missing[0]] if len(missing) == 1 else [str(missing[0][0])]
 
 
-def _apart(got: Any, want: list[Any]) -> str:
-    if type(got) not in (list, tuple, set) or not all(
+def _apart(got: object, want: list[object]) -> str:
+    if not isinstance(got, list | tuple | set) or not all(
         type(each) in (tuple, list) and {*map(type, each)} <= {str, int} for each in got
     ):
         return f"return a list of tuples; got {describe(got)}."
@@ -87,7 +86,7 @@ def _apart(got: Any, want: list[Any]) -> str:
     return "" if len(found) == len(wanted) else "a fault is in the list more than once."
 
 
-def _words(seconds: Sequence[Any], per_node: int, factor: float) -> str:
+def _words(seconds: Sequence[object], per_node: int, factor: float) -> str:
     return f"{len(seconds)} ranks, {per_node} in a node, factor {factor:.3g}"
 
 
@@ -99,6 +98,7 @@ JUDGING = Judging(
     shares="values:links 0.4, generality:edges 0.4, generality:unmeasured 0.2",
     cases=_cases,
     verdicts=_verdicts,
+    many_right=True,  # any order of the list
     why="""An adapter sends for all pairs of its row and receives for all pairs of its column, so a sick one colors a
 line of the matrix. A single pair is a route: a cable or a port between switches. An all-reduce gives one number for all
 of this, and none at all for a pair that its ring does not use. A repair begins with the place, not with the number.""",

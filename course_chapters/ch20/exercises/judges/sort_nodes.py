@@ -1,7 +1,6 @@
 import random
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from course_chapters.ch20.exercises.judges.shared import rows_fault_of
 from course_grader.exercises.values import describe
@@ -10,14 +9,14 @@ from course_grader.judging.random_inputs import generality, plain
 from course_grader.records import Case, Outcome, Verdict
 
 right = Worked("sort-nodes")
-Row = tuple[list[str], dict[str, Any], float, float]
+Row = tuple[list[str], dict[str, object], float, float]
 RATE = 48.0  # GB/s of a healthy adapter; sums of powers of two are exact
 
 
-def _fleet(rng: random.Random, count: int, **changes: dict[str, Any]) -> Row:
+def _fleet(rng: random.Random, count: int, **changes: Mapping[str, object]) -> Row:
     """Healthy nodes in any order, with these changes to reports: {"n3": {"ecc": 1}}; None takes a report away."""
     names = [f"n{at}" for at in range(count)]
-    reports: dict[str, Any] = {
+    reports: dict[str, dict[str, object]] = {
         name: {"ecc": 0, "checksum": 77, "rates": [RATE + rng.choice((0, 0.25, 0.5)) for _ in range(4)], "hot": 0.0}
         for name in names
     }
@@ -74,12 +73,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _named(nodes: Sequence[str], reports: Any, *_: Any) -> list[str]:
+def _named(nodes: Sequence[str], reports: Mapping[str, object], *_: object) -> list[str]:
     doubles = [name for name, count in Counter(nodes).items() if count > 1]
     return sorted({*doubles, *(name for name in reports if name not in nodes)})
 
 
-def _apart(got: Any, want: dict[str, str]) -> str:
+def _apart(got: object, want: dict[str, str]) -> str:
     if type(got) is not dict:
         return f"return a dictionary of all nodes; got {describe(got)}."
     if got.keys() != want.keys():
@@ -88,7 +87,7 @@ def _apart(got: Any, want: dict[str, str]) -> str:
     return f"{wrong[0]} is {describe(got[wrong[0]])}; it should be {want[wrong[0]]!r}." if wrong else ""
 
 
-def _words(nodes: Sequence[str], reports: Any, printed: float, least: float) -> str:
+def _words(nodes: Sequence[str], reports: Mapping[str, object], printed: float, least: float) -> str:
     return f"{len(nodes)} names, {len(reports)} reports, printed {printed:g}, at least {least:g} times"
 
 
@@ -178,7 +177,7 @@ def preflight(nodes: list[str], reports: dict[str, dict], printed: float, least:
 # > the mean hides one slow adapter; the lowest rate decides.
 # ~ min(report["rates"]) ==> statistics.mean(report["rates"])
 # %% wrong: heat is ignored => values
-# > this does not look at the heat.
+# > heat makes no node slow here; `hot` is a share of the time, 0.01 for 1 %.
 # ~  or reports[name]["hot"] > hot else ==>  else
 # %% wrong: the hot ones are bad => values
 # > heat makes a node slow, not bad.

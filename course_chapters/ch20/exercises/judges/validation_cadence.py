@@ -1,5 +1,4 @@
 import random
-from typing import Any
 
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
@@ -9,7 +8,7 @@ from course_grader.records import Case
 from course_lib.estimate.units import duration_text
 
 right = Worked("validation-cadence")
-Row = tuple[Any, ...]
+Row = tuple[object, ...]
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -23,7 +22,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     plans = draw_rows(rng, 6, logarithmic(0.5, 20), logarithmic(5, 900), logarithmic(1e5, 2e6), keep=lambda *_: True)
     plans = [row for row in plans if clear(*row)]
     rare = [row for row in [(2, 50, 3e7), (30, 1, 5e6), (7.5, 400, 9e6)] if clear(*row)]
-    often = [(100, 5, 2e3), (600, 40, 1e4), (50, 30, 90), (20, 400, 500)]
+    often = [(100, 5, 2e3), (600, 40, 1e4), (50, 30, 90), (20, 400, 500), (50, 300, 100)]
     return [
         shown("every 500 steps of 8 s", "values:share", 0, [(500, 8, 120)]),
         shown("the same", "values:delay", 1, [(500, 8, 120)]),
@@ -123,6 +122,9 @@ def best_every(step: float, check: float, between: float) -> int:
 # %% wrong: the training alone => values
 # > the validations themselves take time until they report.
 # ~ (needed - 0.5) * every * step + needed * check ==> (needed - 0.5) * every * step
+# %% wrong: one validation is enough => values unless needed=1
+# > this is the delay until the first validation has seen the fault; more must see it before it is reported.
+# ~ (needed - 0.5) * every * step + needed * check ==> 0.5 * every * step + check
 # %% wrong: halves of all => values
 # > only the first interval of training is met in its middle; a validation takes its whole time.
 # ~ (needed - 0.5) * every * step + needed * check ==> needed * (every * step + check) / 2

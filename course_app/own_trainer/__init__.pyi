@@ -1,0 +1,1 @@
+from .closing import show as show

@@ -1,0 +1,10 @@
+from .explaining import Explained as Explained
+from .explaining import explain as explain
+from .flight_recorder import explain_dumps as explain_dumps
+from .job_log import explain_logs as explain_logs
+from .kernel_trace import explain_traces as explain_traces
+from .memory_snapshot import explain_snapshots as explain_snapshots
+from .report import Finding as Finding
+from .report import Report as Report
+from .untrusted_file import read as read
+from .untrusted_file import unpickled as unpickled

@@ -1,0 +1,12 @@
+from .catalog import FAMILIES as FAMILIES
+from .catalog import FAULTS as FAULTS
+from .catalog import Fault as Fault
+from .settings import KINDS as KINDS
+from .settings import RANKS as RANKS
+from .settings import Settings as Settings
+from .symptoms import Symptoms as Symptoms
+from .symptoms import drawn as drawn
+from .symptoms import exam as exam
+from .symptoms import healthy as healthy
+from .symptoms import simulate as simulate
+from .symptoms import symptom as symptom

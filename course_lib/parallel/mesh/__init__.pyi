@@ -1,0 +1,16 @@
+from .cost import Placement as Placement
+from .cost import axis_seconds as axis_seconds
+from .cost import finish_times as finish_times
+from .cost import placements as placements
+from .cost import shared_seconds as shared_seconds
+from .layout import Mesh as Mesh
+from .layout import fill as fill
+from .layout import strides as strides
+from .plans import Plan as Plan
+from .plans import plan as plan
+from .wires import Network as Network
+from .wires import NetworkLevel as NetworkLevel
+from .wires import border_groups as border_groups
+from .wires import crossed as crossed
+from .wires import network as network
+from .wires import widest as widest

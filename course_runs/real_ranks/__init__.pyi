@@ -1,0 +1,2 @@
+from .gloo import RealComm as RealComm
+from .launcher import launch as launch

@@ -47,9 +47,10 @@ class Rotation:
     def sample(self, exercise: str, answers: "Sequence[BankAnswer]") -> "list[BankAnswer]":
         """The wrong or half-right answer to an exercise that crosses into a worker, another one for each commit.
 
-        Right ones cross with their chapter's notebook.
+        Right ones cross with their chapter's notebook, and here where a bank has no other, as that of a prediction.
         """
-        return [random.Random(f"{self.seed} {exercise}").choice([each for each in answers if each.sort != "right"])]
+        wrong = [each for each in answers if each.sort != "right"]
+        return [random.Random(f"{self.seed} {exercise}").choice(wrong or answers)]
 
     def exercises(self, names: Sequence[str]) -> list[str]:
         """The exercises whose right answers are mutated: a few that differ from commit to commit."""

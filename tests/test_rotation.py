@@ -94,6 +94,7 @@ def test_a_wrong_answer_crosses_and_it_differs_from_commit_to_commit(files):
     drawn = [files(count=count).sample("an-exercise", answers) for count in range(60)]
     assert {answer.name for (answer,) in drawn} == set(range(1, 11)), "each has its turn"
     assert files(count=7).sample("an-exercise", answers) == drawn[7], "the same for each process of a run"
+    assert files(count=7).sample("a-prediction", answers[:1]) == answers[:1]
 
 
 def test_tests_that_rotate_have_their_turn_and_all_run_whose_code_changed(files):

@@ -2,12 +2,14 @@
 
 import json
 
+import numpy
 import pytest
 
 from course_app import cli
 from course_grader import exercises
 from course_grader.bank import kill_matrix
 from course_grader.bank.answer_bank import read_bank, worked_cell
+from course_grader.judging import worked
 from course_grader.judging.naming import mistakes_of
 from course_grader.judging.shipped import answers as bank_of
 from course_grader.judging.shipped import answers_text
@@ -173,6 +175,22 @@ def test_where_many_values_are_right_a_mistake_is_known_by_what_the_judge_finds(
 def test_a_shipped_wrong_answer_can_be_asked_by_its_name():
     assert Worked("uneven-layers").wrong("equal counts", [1.0, 1.0, 1.0, 9.0], 2) == [2, 2]
     assert Worked("uneven-layers")([1.0, 1.0, 1.0, 9.0], 2) == [3, 1]
+
+
+def test_a_worked_answer_is_asked_once_for_plain_data_and_every_caller_gets_a_copy(monkeypatch):
+    asked = []
+    for kept in ("_defined", "_results"):
+        monkeypatch.setattr(worked, kept, worked.Recent(9))
+    monkeypatch.setattr(worked, "functions", lambda *of: [lambda *given: asked.append(given) or [of[1]["n"], *given]])
+    right = Worked("uneven-layers")
+    for n, given, times in (1, 2, 1), (2, 2, 1), (1, 2.0, 1), (1, [True], 1), (1, [1], 1), (1, numpy.float64(2), 2):
+        asked.clear()
+        for _ in range(2):
+            with judged_variant("uneven-layers", {"n": n}):
+                got = right(given)
+            assert got == [n, given] and type(got[1]) is type(given)
+            got.append("a caller's own")
+        assert len(asked) == times, given
 
 
 def test_a_row_is_said_in_words_that_name_its_arguments_as_the_worked_answer_does():

@@ -7,7 +7,9 @@ with `right.value(case)`. Whose numbers they are is set by `judging.contract` ar
 """
 
 import ast
+import copy
 import linecache
+import marshal
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from inspect import signature
 from types import CodeType, SimpleNamespace
 from typing import Any, TypeVar
@@ -66,6 +69,8 @@ _defined, _compiled = Recent[tuple[Answer, ...]](64), Recent[tuple[CodeType, dic
 _texts = Recent[tuple[Mapping[str, object], str]](64)
 _runs = Recent[tuple[Case, Outcome]](64)
 _made = Recent[tuple[Case, Outcome]](600)  # outcomes of shipped answers, each with its case, which keeps its id
+_PLAIN = (int, float, str, bool, bytes, type(None))
+_results = Recent[Callable[[], Any]](4096)  # of calls of worked answers with plain data
 _BOUND = ("params", "notebook")  # what an answer imports to read the numbers of its variant
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # fields of a statement that hold statements
 
@@ -140,6 +145,19 @@ def outcome_of(
     return _made.made(case_key(answer, params, case), lambda: (case, make() if make else run(answer, params, case)))[1]
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether a value consists of Python's own numbers, texts, lists, tuples and dictionaries."""
+    kind = type(value)
+    if kind is dict:
+        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
+    return all(map(_is_plain, value)) if kind in (list, tuple) else kind in _PLAIN
+
+
+def _again(value: Any) -> Callable[[], Any]:
+    """What gives a value again and again, a new copy each time."""
+    return partial(marshal.loads, marshal.dumps(value, 2)) if _is_plain(value) else partial(copy.deepcopy, value)
+
+
 def _typed(value: object) -> str:
     """A value as it can be typed, a round number in its short form: 8e+10."""
     if type(value) is float and math.isclose(float(short := f"{value:g}"), value, rel_tol=1e-12):
@@ -161,8 +179,13 @@ class Worked:
         """The only function of the answer."""
         return self._call(0, *given)
 
-    def _call(self, index: int, *given: object) -> object:
-        return self._functions(self.answer)[index](*given)
+    def _call(self, index: int, *given: Any) -> Any:
+        """What the answer returns; of plain data it is known from the last time, anew for every caller."""
+        answer, params = self.answer, self.params
+        if not _is_plain(given):
+            return self._functions(answer)[index](*given)
+        key = answer.source, text_of(params), index, sha256(marshal.dumps(given, 2)).digest()
+        return _results.made(key, lambda: _again(self._functions(answer)[index](*given)))()
 
     def _functions(self, answer: BankAnswer) -> tuple[Answer, ...]:
         params = self.params

@@ -179,8 +179,8 @@
       image.style.setProperty("--course-width", `${image.getAttribute("width")}px`);
     }
     for (const cell of part.querySelectorAll("td, th")) {
-      const letters = cell.textContent.trim().length;
-      cell.classList.toggle("course-number", letters <= 10); // a number with its unit stays on a line
+      const words = cell.textContent.trim(), letters = words.length;
+      cell.classList.toggle("course-short", letters < 10 && /^([−$]?\d.*|\S+)$/.test(words)); // a number with its unit, or a word
       cell.classList.toggle("course-phrase", letters > 24);
       cell.classList.toggle("course-long", letters > 60);
       cell.classList.toggle("course-paragraph", letters > 120);

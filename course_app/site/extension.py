@@ -70,24 +70,26 @@ class FormulasWithPunctuation(SphinxPostTransform):
 
 
 def _kept_together(formula: nodes.math) -> None:
-    parent = formula.parent
-    place = parent.index(formula)
-    before = parent[place - 1] if place else None
-    after = parent[place + 1] if place + 1 < len(parent) else None
-    opened = _BEFORE.search(before) if isinstance(before, nodes.Text) else None
-    closed = _AFTER.match(after) if isinstance(after, nodes.Text) else None
+    parent, place = formula.parent, formula.parent.index(formula)
+    before, after = _text_at(parent, place - 1), _text_at(parent, place + 1)
+    opened, closed = _BEFORE.search(before), _AFTER.match(after)
     if not opened and not closed:
         return
     together = nodes.inline("", classes=["course-together"])
+    parent[place] = together
     if opened:
         parent[place - 1] = nodes.Text(before[: opened.start()])
         together += nodes.Text(opened[0])
-    if closed:
-        parent[place + 1] = nodes.Text(after[closed.end() :])
-    parent[place] = together
     together += formula
     if closed:
+        parent[place + 1] = nodes.Text(after[closed.end() :])
         together += nodes.Text(closed[0])
+
+
+def _text_at(parent: nodes.Element, place: int) -> str:
+    """The running text at this place; empty where there is none."""
+    found = parent[place] if 0 <= place < len(parent) else ""
+    return found if isinstance(found, nodes.Text) else ""
 
 
 def _running_text(document: nodes.document) -> Iterator[nodes.Text]:

@@ -7,6 +7,8 @@ from functools import cache
 
 from course_lib.estimate.facts.fact import find, rows
 
+_HYPHENATED = {"multi gpu": "multi-GPU", "trade off": "trade-off", "post training": "post-training"}
+
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
@@ -27,9 +29,11 @@ class Chapter:
 
     @builtins.property
     def name(self) -> str:
-        """The name in words: "multi-GPU" and "trade-off", which folders write without hyphens."""
+        """The name in words, with the hyphens that folders leave out."""
         words = self.folder[3:].replace("_", " ")
-        return words.replace("multi gpu", "multi-GPU").replace("trade off", "trade-off")
+        for plain, hyphenated in _HYPHENATED.items():
+            words = words.replace(plain, hyphenated)
+        return words
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ def _stages(gpus: int, dry: bool, fp8: bool) -> Iterator[Stage]:
             ("--layout", "fsdp", *(("--steps", "20") if small else ("--size", one, "--steps", "10")), *device),
             n,
             3.0,
-            "stopped half-way and gone on with",
+            "stopped half-way and continued",
         )
     if not small:
         yield train(

@@ -36,6 +36,16 @@ def test_a_model_is_cut_as_its_stage_says(stage, kind):
     assert all(found[0] is kind for found in simulate(kind_of, 2, args=(stage,)).results)
 
 
+@each_of("choices", [{"prefetch": 0}, {"reshard_after_forward": False}])
+def test_a_model_is_cut_with_the_choices_of_the_chapters_table(choices):
+    def chosen(comm):
+        model = sharding.cut_model(comm, 3, **choices)
+        return {"prefetch": model.prefetch, "reshard_after_forward": model.reshard}
+
+    usual = {"prefetch": 1, "reshard_after_forward": True}
+    assert simulate(chosen, 2).results == [usual | choices] * 2
+
+
 def test_a_replica_is_no_cut_at_all():
     found, _, whole = simulate(kind_of, 2, args=(0,)).results[0]
     assert found is sharding.equivalence.DataParallel

@@ -23,7 +23,7 @@ EXAMPLES = examples(
     "course run serve --load auto                       serve a small model and measure its latency against load",
     "course run posttrain --trainers 2 --generators 2     a small model learns to add from rewards",
     "course run data --before 2 --after 3                 a mixed stream from a slow store, resumed on other ranks",
-    "course run diloco --compare                        workers that exchange outer gradients seldom",
+    "course run diloco --compare                        workers that rarely exchange outer gradients",
     "course run verify work/evidence/train.json         does anything contradict this evidence?",
 )
 PROGRAMS = {
@@ -37,7 +37,7 @@ PROGRAMS = {
     "serve": "serve a small model behind an OpenAI-compatible endpoint under load, and compare with the prediction",
     "posttrain": "let a small model learn to add from rewards, on one process or on trainers and generators",
     "data": "read mixed data from a slow store, stop, and resume on another number of processes",
-    "diloco": "train on workers that exchange outer gradients seldom, as over a slow link",
+    "diloco": "train on workers that rarely exchange outer gradients, as over a slow link",
     "survive": "kill, hang, slow and resize the ranks of a training, and compare it with an undisturbed one",
     "verify": "check that nothing contradicts the evidence",
 }

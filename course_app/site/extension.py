@@ -1,6 +1,7 @@
 """What the site adds to Sphinx: formulas as MathML and none of them in the search, and links from words to the
 glossary."""
 
+import re
 from collections.abc import Iterator
 
 from docutils import nodes
@@ -14,6 +15,7 @@ from course_app.site.mathml import mathml
 from course_chapters import course
 
 _NOT_IN = (nodes.reference, nodes.title, nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw)
+_BEFORE, _AFTER = re.compile(r"[(\[“‘]+$"), re.compile(r"[^\s\w]+(?:s\b)?")  # a bracket; a comma, or ’s
 
 
 def inline(translator: HTML5Translator, node: nodes.Element) -> None:
@@ -56,6 +58,40 @@ class GlossaryLinks(SphinxPostTransform):
         return made
 
 
+class FormulasWithPunctuation(SphinxPostTransform):
+    """A formula within a line stays together with the punctuation around it: no line begins with a comma."""
+
+    default_priority = 950
+
+    def run(self, **_: object) -> None:
+        """Put each such formula and its punctuation into one element."""
+        for formula in list(self.document.findall(nodes.math)):
+            _kept_together(formula)
+
+
+def _kept_together(formula: nodes.math) -> None:
+    parent, place = formula.parent, formula.parent.index(formula)
+    before, after = _text_at(parent, place - 1), _text_at(parent, place + 1)
+    opened, closed = _BEFORE.search(before), _AFTER.match(after)
+    if not opened and not closed:
+        return
+    together = nodes.inline("", classes=["course-together"])
+    parent[place] = together
+    if opened:
+        parent[place - 1] = nodes.Text(before[: opened.start()])
+        together += nodes.Text(opened[0])
+    together += formula
+    if closed:
+        parent[place + 1] = nodes.Text(after[closed.end() :])
+        together += nodes.Text(closed[0])
+
+
+def _text_at(parent: nodes.Element, place: int) -> str:
+    """The running text at this place; empty where there is none."""
+    found = parent[place] if 0 <= place < len(parent) else ""
+    return found if isinstance(found, nodes.Text) else ""
+
+
 def _running_text(document: nodes.document) -> Iterator[nodes.Text]:
     """The text of paragraphs, without headings, code, formulas and links."""
     for paragraph in document.findall(nodes.paragraph):
@@ -90,6 +126,7 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(block, None))
     app.add_post_transform(GlossaryLinks)
     app.add_post_transform(UnsearchedFormulas)
+    app.add_post_transform(FormulasWithPunctuation)
     app.connect("autodoc-process-docstring", restructured)
     app.connect("html-page-context", say_levels, priority=900)  # after the theme's own
     return {"parallel_read_safe": True, "parallel_write_safe": True}

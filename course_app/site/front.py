@@ -141,7 +141,7 @@ You need Python 3.11, 3.12 or 3.13 and about 2 GB of disk. No GPU and no account
 ./course test     # runs the test suite
 ```
 
-The first start takes a minute or two. In a notebook, a check below each exercise runs your code on seen and unseen
+The first start takes two or three minutes. In a notebook, a check below each exercise runs your code on seen and unseen
 cases and shows the result at once. `./course progress` shows what you have done, and `./course drill` asks short
 questions about it.
 

@@ -3,6 +3,7 @@
 Everything of one color is one outline, so a picture has some twenty artists, however many operations it shows.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -27,7 +28,8 @@ _PALER = 0.55  # of the way to paper, for a rank's last chunk
 _BAR, _GAP, _STRIP = 0.54, 0.05, 0.33  # of a row's height: operations, space, activations under them
 _LEFT, _RIGHT, _TOP, _BOTTOM = 0.62, 0.12, 0.1, 0.72  # inches around the rows
 _HEAD = 0.34  # inches of a panel's first line
-_DIGIT, _ROOM, _LINE = 0.066, 0.01, 0.1  # inches: a digit's width, air beside it, its height
+_DIGIT, _ROOM, _LINE = 0.066, 0.01, 0.1  # inches: the smallest digit's width, air beside it, its height
+_POINTS = 7.0, 9.0  # of the smallest and the largest digit
 _THIN, _THICK = 0.12, 0.8  # inches: a row in a picture of given height
 
 
@@ -95,13 +97,16 @@ class _Pieces:
         self.boxes: dict[str, list[tuple[float, float, float, float]]] = {}
         self.words: list[tuple[tuple[float, float], str, str]] = []
         self.strips: list[np.ndarray] = []
+        self.room = math.inf  # how many times as large as the smallest the digits may be
 
     def box(self, fill: str, left: float, right: float, top: float, bottom: float, text: str = "") -> None:
         right = min(right, self.end)
         if right <= left:
             return
         self.boxes.setdefault(fill, []).append((left, right, top, bottom))
-        if text and (right - left) / self.inch > _DIGIT * len(text) + _ROOM and bottom - top > _LINE:
+        room = ((right - left) / self.inch - _ROOM) / (_DIGIT * len(text)) if text else 0
+        if room > 1 and bottom - top > _LINE:
+            self.room = min(self.room, room, (bottom - top) / _LINE)
             self.words.append((((left + right) / 2, (top + bottom) / 2), text, ink_on(fill)))
 
     def draw(self, axes: Axes) -> None:
@@ -113,7 +118,7 @@ class _Pieces:
             path = MplPath.make_compound_path(*(MplPath(corners, closed=True) for corners in self.strips))
             axes.add_artist(PathPatch(path, facecolor=COLOR["activations"], linewidth=0, alpha=0.9, zorder=2))
         places, texts, inks = zip(*self.words, strict=True) if self.words else ((), (), ())
-        style.words(axes, places, texts, inks, size=7.0)
+        style.words(axes, places, texts, inks, size=min(_POINTS[0] * self.room, _POINTS[1]))
         for collection in axes.collections:
             collection.set_clip_on(False)  # names of ranks are left of the axes
 

@@ -17,7 +17,7 @@ from course_chapters.ch13.mesh_training import AXES, CONFIG, Job, Trained, alone
 from course_chapters.table import table
 from course_lib.cluster import Comm, simulate
 from course_lib.estimate.memory import Layout
-from course_lib.estimate.units import bytes_text
+from course_lib.estimate.units import bytes_text, number_text
 from course_lib.model import transformer
 from course_lib.model.optimizer import AdamW, clip_
 from course_lib.model.transformer import Config
@@ -56,8 +56,8 @@ def ladder(meshes: Iterable[Mapping[str, int]]) -> Markdown:
             {
                 "mesh": " ".join(f"{axis}{size}" for axis, size in sizes.items()),
                 "ranks": ranks,
-                "losses apart": f"{loss:.0e}",
-                "gradients apart": f"{gradient:.0e}",
+                "losses apart": number_text(loss, 1),
+                "gradients apart": number_text(gradient, 1),
                 **{f"{axis} bytes": bytes_text(sent[axis]) if sent[axis] else "–" for axis in reversed(AXES)},
             }
         )
@@ -155,8 +155,8 @@ def beside_whole(ranks: Sequence[four_axes.Trained], sizes: Mapping[str, int], j
             "step": str(step + 1),
             "loss on the mesh": f"{got.losses[step]:.6f}",
             "of the whole model": f"{want.losses[step]:.6f}",
-            "losses apart": f"{abs(got.losses[step] - want.losses[step]):.0e}",
-            "gradient norms apart": f"{abs(got.norms[step] - want.norms[step]):.0e}",
+            "losses apart": number_text(abs(got.losses[step] - want.losses[step]), 1),
+            "gradient norms apart": number_text(abs(got.norms[step] - want.norms[step]), 1),
         }
         for step in range(job.steps)
     ]

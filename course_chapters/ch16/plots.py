@@ -143,7 +143,7 @@ def cost_table() -> Markdown:
         usd = [f"${serving.usd_per_million(price, 1, rate, share):.2f}" for share in (1.0, 0.3, 0.05)]
         return batch, f"{rate:,.0f}", token, *usd
 
-    headings = f"batch | tokens/s | a token takes, at {CONTEXT:,} tokens of context | 100% busy | 30% busy | 5% busy"
+    headings = f"batch | tokens/s | a token takes, at {CONTEXT:,} tokens of context | 100 % busy | 30 % busy | 5 % busy"
     return columns(headings, map(row, (1, 8, 64, 256)))
 
 

@@ -173,15 +173,17 @@
     }
   }
 
-  // For narrow screens: a table with sentences scrolls, and does not break them after every word; a picture keeps its size.
+  // A table with sentences scrolls on a narrow screen, and does not break them after every word; a picture keeps its size.
   function roomy(part) {
     for (const image of part.querySelectorAll("img[width]")) {
       image.style.setProperty("--course-width", `${image.getAttribute("width")}px`);
     }
     for (const cell of part.querySelectorAll("td, th")) {
-      const letters = cell.textContent.trim().length;
+      const words = cell.textContent.trim(), letters = words.length;
+      cell.classList.toggle("course-short", letters < 10 && /^([−$]?\d.*|\S+)$/.test(words)); // a number with its unit, or a word
       cell.classList.toggle("course-phrase", letters > 24);
       cell.classList.toggle("course-long", letters > 60);
+      cell.classList.toggle("course-paragraph", letters > 120);
     }
   }
 

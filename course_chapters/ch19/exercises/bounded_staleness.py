@@ -13,8 +13,8 @@ CARD = Card(
 version. No rollout may be more than `bound` versions old when it is trained on. Write two functions:
 
 - `may_start(started, batch, version, bound)`: how many more rollouts may start now, if `started` have started so far.
-  Rollouts are trained on in the order of their starts, so the weights of version n // batch learn from rollout n,
-  counted from 0. It may start if it will be at most `bound` versions old then. The result is never negative.
+  Rollouts are trained on in the order of their starts, so rollout n (counted from 0) meets the weights of version
+  `n // batch`. It may start now if these are at most `bound` versions after `version`. The result is never negative.
 - `next_batch(finished, batch, version, bound)`: which finished rollouts are trained on now, if the order of starts does
   not matter. `finished` lists a pair (first, last) for each: the versions that generated its first and its last token.
   The age of a rollout is `version` minus {{means}}. Of those that are not too old, take the `batch` oldest; of equals,

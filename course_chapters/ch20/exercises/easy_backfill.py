@@ -18,7 +18,7 @@ CARD = Card(
   pair (GPUs, limit) for each job in the order of arrival; a job that starts now ends at `now + limit` at the latest.
 - Jobs start from the front as long as they fit. The first one that does not fit is the **head**.
 - The head's **reservation** is the earliest time at which enough GPUs are free for it if every job, those just started
-  included, runs until its latest end. The GPUs that are free then beyond the head's are **spare**.
+  included, runs until its latest end. Of the GPUs free at that time, those that the head does not need are **spare**.
 - Each later job, in order, starts now if it fits into the free GPUs and {{rule}}. Ending exactly at the
   reservation is in time.
 - All jobs that end exactly at the reservation count as ended. A started job that ends later takes its GPUs from the

@@ -45,14 +45,28 @@ def _come_and_go(unit: nn.Module, forward_only: bool) -> None:
         unit.register_full_backward_hook(hide)
 
 
-def cut_model(comm: Comm, stage: int, config: Config = SMALL, prefetch: int = 1, replicas: Comm | None = None) -> Cut:
-    """The small transformer, sharded by the given ZeRO stage; `prefetch` and `replicas` as for `FullySharded`."""
+def cut_model(
+    comm: Comm,
+    stage: int,
+    config: Config = SMALL,
+    prefetch: int = 1,
+    reshard_after_forward: bool = True,
+    replicas: Comm | None = None,
+) -> Cut:
+    """The small transformer, sharded by the given ZeRO stage; the last three arguments are those of `FullySharded`."""
     model = build(config)
     if stage == 0:
         return DataParallel(comm, model, init_sync=False, buffers=False)
     if stage < 3:
         return Zero(comm, model, stage, init_sync=False)
-    return FullySharded(comm, model, list(model.blocks), prefetch=prefetch, replicas=replicas)
+    return FullySharded(
+        comm,
+        model,
+        list(model.blocks),
+        prefetch=prefetch,
+        reshard_after_forward=reshard_after_forward,
+        replicas=replicas,
+    )
 
 
 def live_bytes(comm: Comm, stage: int, config: Config) -> tuple[dict[str, list[int]], dict[str, int]]:

@@ -149,6 +149,9 @@ def best_segments(inputs, inner):
 # %% wrong: inside only => values
 # > this leaves out the kept inputs.
 # ~ kept += inputs[start] ==> kept += 0
+# %% wrong: own input only => values
+# > this leaves out the inputs of the earlier segments, which are still alive.
+# ~ kept += inputs[start] ==> kept = inputs[start]
 # %% wrong: inputs only => values
 # > a segment's inside is missing.
 # ~ max(most, kept + sum(inner[start:end])) ==> max(most, kept)

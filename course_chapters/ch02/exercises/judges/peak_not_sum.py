@@ -180,9 +180,6 @@ def peak(log):
 # > a block that dies makes room for a block born at the same time.
 # ~ log if form ==> sorted(log, key=lambda row: (row["time"], row["what"] == "free")) if form
 # ~ ["died"] > ==> ["died"] >=
-# %% wrong: mebibytes => values
-# > these are MiB; return bytes.
-# ~ return best ==> return best[0] / 2**20, *best[1:]
 # %% wrong: last time => generality
 # > the same level was reached earlier; return the first time.
 # ~ > best[0] ==> >= best[0]

@@ -167,10 +167,6 @@ def peak(log):
 #       best, alive = (0, None, None), {}
 # +     first = {}
 # +     log = [row | {"bytes": first.setdefault(row["name"], row["bytes"])} if "bytes" in row else row for row in log]
-# %% wrong: the last size of a name => values name-used-again
-#       best, alive = (0, None, None), {}
-# +     last = {row["name"]: {"bytes": row["bytes"], "kind": row["kind"]} for row in log if "bytes" in row}
-# +     log = [row | last[row["name"]] for row in log]
 # %% wrong: end of a moment => generality end-of-a-moment unless log=lifetimes
 # > between rows with the same time the level was higher.
 # -     for row in log if form == "events" else sorted(log, key=lambda block: block["born"]):

@@ -48,7 +48,6 @@ BEST = Column("best", "ranks", words=right.words(2), rel=EXACT, none="no group f
 def _cases(params: Params, rng: Random) -> list[Case]:
     p, n, m = (params[name] for name in ("params", "ranks", "memory"))
     wires = (params["per_node"], params["fast"], params["slow"], params["latency"])
-
     counts = 8, 12, 48, 64, 100, 256, 1024, 6144, 16_384
 
     def sends() -> tuple[object, ...]:
@@ -68,11 +67,8 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     wired_usual += [row for rule in FOUND for row in others[rule][:1]]
     links = PER_NODE, 450 * GB, 50 * GB, 20 * US
     wired_usual += [(671 * BILLION, 6144, 8 * GB, *links)]  # memory decides
-    drawn: list[tuple[object, ...]] = [
-        (671 * BILLION, 6144, 80 * GB, *links),
-        *pool[:30],
-        *(row for found in others.values() for row in found),
-    ]
+    drawn: list[tuple[object, ...]] = [(671 * BILLION, 6144, 80 * GB, *links), *pool[:30]]
+    drawn += [row for found in others.values() for row in found]
     # small nodes, and wires between nodes that are hardly slower: the speeds that are shown lead to other groups
     alike = [(1e9, 12, 24e9, 4, 25e9, 12.5e9, 1e-6), (70e9, 6144, 192e9, 16, 450e9, 400e9, 1e-5)]
     alike += [(30e9, 48, 192e9, 16, 150e9, 100e9, 1e-5)]  # where a divisor that is no group would be faster

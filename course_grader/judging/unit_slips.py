@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from course_grader.exercises.values import is_number, near
 from course_grader.judging.mistakes import Fault
-from course_lib.estimate.units import DAY, GB, HOUR, MINUTE, WEEK, YEAR, GiB
+from course_lib.estimate.units import DAY, GB, HOUR, MINUTE, WEEK, YEAR, GiB, MiB
 
 _TIMES = {"seconds": 1.0, "minutes": MINUTE, "hours": HOUR, "days": DAY, "weeks": WEEK, "years": YEAR}
 _MIXED = "this takes 2³⁰ bytes for a GB, or the other way round; a GB is 10⁹ bytes."
@@ -14,6 +14,7 @@ _SLIPS: Mapping[
     "bytes": (
         ("gigabytes", 1 / GB, "this is in GB; return bytes."),
         ("gibibytes", 1 / GiB, "this is in GiB; return bytes."),
+        ("mebibytes", 1 / MiB, "this is in MiB; return bytes."),
         ("gib-for-gb", GiB / GB, _MIXED),
         ("gib-for-gb", GB / GiB, _MIXED),
         ("bits", 8.0, "this counts bits; a byte has eight."),

@@ -31,7 +31,7 @@ their gradients.
         "run, keep x, free the row. Backward, last unit first: gather, run, put the flat gradient into a padded row "
         "of zeros, reduce-scatter, divide by N.",
         "`row = shard.new_empty(N * len(shard)); comm.all_gather_into_tensor(row, shard); row[:counts[u]]`. "
-        "Gradients: `full = torch.zeros(N * len(shard)); full[:counts[u]] = grad; mine = torch.empty_like(shard); "
+        "Gradients: `full = shard.new_zeros(N * len(shard)); full[:counts[u]] = grad; mine = torch.empty_like(shard); "
         "comm.reduce_scatter_tensor(mine, full, op='AVG')`. Where owners are shifted, collectives still use the order "
         "of ranks: roll the parts.",
     ),

@@ -113,31 +113,13 @@ def best_segments(inputs: list[int], inner: list[int]) -> list[int]:
         middle = (low + high) // 2
         low, high = (low, middle) if cut(middle) else (middle + 1, high)
     return cut(low)
-# %% right: walked from the back, and for every prefix all (inputs, peak) that nothing beats  from: worked
-def peak_bytes(inputs, inner, starts):
-    alive, peak, end = sum(inputs[s] for s in starts), 0, len(inputs)
-    for start in reversed(starts):
-        peak = max(peak, alive + sum(inner[start:end]))
-        alive, end = alive - inputs[start], start
-    return peak
-
-
+# %% right: for every tail the lowest peak, as if nothing were kept before it  from: worked
 def best_segments(inputs, inner):
-    front = [[(0, 0, ())]]
-    for end in range(1, len(inputs) + 1):
-        found = []
-        for start in range(end):
-            for kept, peak, starts in front[start]:
-                now = kept + inputs[start]
-                found.append((now, max(peak, now + sum(inner[start:end])), (*starts, start)))
-        found.sort()
-        best, lowest = [], math.inf
-        for each in found:
-            if each[1] < lowest:
-                best.append(each)
-                lowest = each[1]
-        front.append(best)
-    return min(front[-1], key=lambda each: each[1])[2]
+    best = {len(inputs): (0, [])}
+    for start in reversed(range(len(inputs))):
+        ends = best.items()
+        best[start] = min((inputs[start] + max(sum(inner[start:k]), peak), [start, *cuts]) for k, (peak, cuts) in ends)
+    return best[0][1]
 # %% wrong: all inputs all the time => values
 # > all inputs are kept to the end here, but those of finished segments are freed.
 # ~ most = kept = 0 ==> most, kept = 0, sum(inputs[s] for s in starts)
@@ -149,6 +131,9 @@ def best_segments(inputs, inner):
 # %% wrong: inside only => values
 # > this leaves out the kept inputs.
 # ~ kept += inputs[start] ==> kept += 0
+# %% wrong: own input only => values
+# > this leaves out the inputs of the earlier segments, which are still alive.
+# ~ kept += inputs[start] ==> kept = inputs[start]
 # %% wrong: inputs only => values
 # > a segment's inside is missing.
 # ~ max(most, kept + sum(inner[start:end])) ==> max(most, kept)

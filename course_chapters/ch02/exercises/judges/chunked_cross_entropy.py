@@ -199,14 +199,6 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     return ((torch.stack(norms).logsumexp(0) - picked) * counts).sum() / counts.sum()
 # %% right: logits in double inside a checkpoint
 # ~ (h @ w.T, t, ignore_index=-100, reduction="sum") ==> ((h @ w.T).double(), t, reduction="sum").float()
-# %% right: softmax by hand in float32
-# -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
-# +         logits = h @ w.T
-# +         shifted = logits - logits.amax(1, keepdim=True)
-# +         probs = shifted.exp() / shifted.exp().sum(1, keepdim=True)
-# +         picked = shifted.gather(1, t.clamp(min=0)[:, None]).squeeze(1)
-# +         assert probs.shape == logits.shape
-# +         return ((shifted.exp().sum(1).log() - picked) * (t != -100)).sum()
 # %% wrong: targets are changed in place => values inputs-changed  from: both gradients while the logits are there
 # ~ t.clamp( ==> t.clamp_(
 # %% wrong: chunks of one size, the rest is left out => generality -
@@ -242,9 +234,6 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # > this is the first chunk alone.
 # ~ total = 0 ==> total, hidden, targets, chunks = 0, hidden.chunk(chunks)[0], targets.chunk(chunks)[0], 1
 # ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return total / (targets != -100).sum()
-# %% wrong: sign => values
-# > the sign is wrong.
-# ~ total = total + recompute ==> total = total - recompute
 # %% wrong: a number => values not-a-tensor
 # ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return float(total)
 # %% wrong: no gradient => values no-graph

@@ -94,6 +94,18 @@ def count_parameters(shape: dict) -> dict[str, int]:
 # %% wrong: one of k and v => values
 # > keys and values have one matrix each.
 # ~ 2 * hidden * shared + ==> hidden * shared +
+# %% wrong: queries of the hidden size => generality
+# > the query and output matrices have `heads` heads of `head_dim` numbers, which need not be `hidden`.
+# ~ (2 * hidden * own + ==> (2 * hidden * hidden +
+# %% wrong: a bias on the output too => values one-bias-too-many unless biases=none
+# > only the query, key and value matrices have biases.
+# ~ (own + 2 * shared if ==> (own + 2 * shared + hidden if
+# %% wrong: biases of one layer => values biases-once unless biases=none
+# > every layer has its biases.
+# ~ + (own + 2 * shared if biases == "qkv" else 0)) ==> ) + (own + 2 * shared if biases == "qkv" else 0)
+# %% wrong: twice the first matrix => values two-gates
+# > a gated MLP has three matrices; this takes four.
+# ~ (3 if shape["gated"] else 2) ==> (4 if shape["gated"] else 2)
 # %% wrong: gate forgotten => values
 # > this takes two matrices; a gated MLP has three.
 # ~ (3 if shape["gated"] else 2) ==> 2
@@ -118,6 +130,11 @@ def count_parameters(shape: dict) -> dict[str, int]:
 # %% wrong: scale and shift => values
 # > an RMSNorm has a scale and no shift.
 # ~ (2 * layers + 1) ==> (4 * layers + 2)
+# %% wrong: a tied table counted as the head => generality
+# > a tied table is counted as the embedding, and the head has 0.
+# ~ params("count-parameters").biases ==> "none"
+# ~ "embedding": table_size ==> "embedding": 0 if shape["tied"] else table_size
+# ~ 0 if shape["tied"] else table_size, ==> table_size,
 # %% wrong: tied counted twice => generality
 # > this counts a tied head, which is the embedding.
 # ~ params("count-parameters").biases ==> "none"

@@ -103,6 +103,12 @@ def dies_at(job: dict, memory: float) -> str | None:
 # %% wrong: end of phase => values
 # > this is the end of a backward pass, not its worst moment.
 # ~ max(activations, grads) ==> grads
+# %% wrong: half of both in a backward pass => values
+# > this is the middle of a backward pass, not its worst moment.
+# ~ max(activations, grads) ==> (activations + grads) / 2
+# %% wrong: state after the first step only => values
+# > the first step creates the optimizer's state, so it is alive in that step too.
+# ~ levels.append(weights + moments + grads ==> levels.append(kept + grads
 # %% wrong: activations alone => generality
 # > a backward pass ends with all gradients, which may be more than the activations that it began with.
 # ~ max(activations, grads) ==> activations
@@ -116,9 +122,6 @@ def dies_at(job: dict, memory: float) -> str | None:
 # %% wrong: everything always => values
 # > not everything is alive at once.
 # ~ levels = [weights] ==> return [sum(job.values())] * 10
-# %% wrong: gigabytes => values
-# > these are GB; return bytes.
-# ~ return levels ==> return [level / 1e9 for level in levels]
 # %% wrong: one phase early => values
 # > the list begins with loading.
 # ~ return levels ==> return [*levels[1:], levels[-1]]

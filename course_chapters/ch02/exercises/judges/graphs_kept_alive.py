@@ -168,7 +168,7 @@ def train_step(model, batches):
 # +         total, tokens = 0.0, 0
 # +         model.zero_grad()
 # %% wrong: last only over all => values
-# > this is the last micro-batch alone, divided by all tokens: the gradients must add up.
+# > this is the last micro-batch alone, divided by all tokens; add all of them up.
 #       for inputs, targets in batches:
 # +         total = 0.0
 # +         model.zero_grad()
@@ -200,6 +200,7 @@ def train_step(model, batches):
 # +     inputs = torch.cat([F.pad(x, (0, longest - x.shape[1])) for x, _ in batches])
 # +     batches = [(inputs, torch.cat([F.pad(t, (0, longest - t.shape[1]), value=-100) for _, t in batches]))]
 # %% wrong: a mean of a micro-batch without tokens => generality not-a-number
+# > this is NaN, like the mean of a micro-batch in which no token counts.
 # ~ , reduction="sum") ==> ) * (targets != -100).sum()
 # %% wrong: goes through the batches twice => generality read-twice
 # > `batches` is read twice, and an iterator has nothing left the second time.

@@ -167,10 +167,6 @@ def peak(log):
 #       best, alive = (0, None, None), {}
 # +     first = {}
 # +     log = [row | {"bytes": first.setdefault(row["name"], row["bytes"])} if "bytes" in row else row for row in log]
-# %% wrong: the last size of a name => values name-used-again
-#       best, alive = (0, None, None), {}
-# +     last = {row["name"]: {"bytes": row["bytes"], "kind": row["kind"]} for row in log if "bytes" in row}
-# +     log = [row | last[row["name"]] for row in log]
 # %% wrong: end of a moment => generality end-of-a-moment unless log=lifetimes
 # > between rows with the same time the level was higher.
 # -     for row in log if form == "events" else sorted(log, key=lambda block: block["born"]):
@@ -180,9 +176,6 @@ def peak(log):
 # > a block that dies makes room for a block born at the same time.
 # ~ log if form ==> sorted(log, key=lambda row: (row["time"], row["what"] == "free")) if form
 # ~ ["died"] > ==> ["died"] >=
-# %% wrong: mebibytes => values
-# > these are MiB; return bytes.
-# ~ return best ==> return best[0] / 2**20, *best[1:]
 # %% wrong: last time => generality
 # > the same level was reached earlier; return the first time.
 # ~ > best[0] ==> >= best[0]

@@ -105,8 +105,7 @@ def block_bytes(batch: int, seq: int, hidden: int, heads: int, ffn: int, size: i
 # %% wrong: views measured => generality
 # > a view keeps its whole storage alive.
 # ~ row["nbytes"] ==> __import__("math").prod(row["shape"]) * {"float32": 4, "bfloat16": 2, "bool": 1}[row["dtype"]]
-# %% wrong: views added => values
-# > some of these views share a storage, and each keeps all of it alive.
+# %% wrong: views added => values aliases-counted
 # ~ ["parameter"] and row["storage"] not in seen ==> ["parameter"]
 # ~ row["nbytes"] ==> __import__("math").prod(row["shape"]) * {"float32": 4, "bfloat16": 2, "bool": 1}[row["dtype"]]
 # %% wrong: every group again => generality
@@ -165,6 +164,12 @@ def block_bytes(batch: int, seq: int, hidden: int, heads: int, ffn: int, size: i
 # %% wrong: scores twice => values scores-twice unless attention=fused
 # > only the softmax is kept of the scores.
 # ~ if attention ==> + seq * seq * batch * heads * size if attention
+# %% wrong: no softmax => values no-softmax unless attention=fused
+# > the softmax is missing: batch · heads · seq² numbers.
+# ~ (batch * heads * size + 1) ==> 1
+# %% wrong: no mask => generality no-mask unless attention=fused
+# > the mask is missing: seq² bytes.
+# ~ (batch * heads * size + 1) ==> (batch * heads * size)
 # %% wrong: mask a head => values mask-a-head unless attention=fused
 # > all heads share one mask.
 # ~ size + 1) ==> (size + 1))

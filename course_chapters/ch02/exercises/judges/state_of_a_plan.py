@@ -99,15 +99,6 @@ def largest_model(memory: float, plan: dict) -> float:
 # %% wrong: master in moments => values
 # > this includes the master copy, which has a bucket of its own.
 # ~ [plan["moments"]] * params ==> [plan["moments"]] * params + buckets["master"]
-# %% wrong: bits => values
-# > these are bits; return bytes.
-# ~ 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1 ==> 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8
-# %% wrong: gigabytes => values
-# > these are GB; return bytes.
-# ~ copies = {" ==> params, copies = params / 1e9, {"
-# %% wrong: gibibytes => values
-# > these are GiB; return bytes.
-# ~ copies = {" ==> params, copies = params / 2**30, {"
 # %% wrong: per parameter => values
 # > this is for a single parameter.
 # ~ copies = {" ==> params, copies = 1, {"
@@ -122,14 +113,18 @@ def largest_model(memory: float, plan: dict) -> float:
 # > this takes the type of the weights; the plan names another one for this bucket.
 # ~ return buckets | {"moments": copies[plan["optimizer"]] * size[plan["moments"]] * params}
 # ~~ ==> return buckets | {"grads": buckets["weights"], "moments": copies[plan["optimizer"]] * buckets["weights"]}
+# %% wrong: main gradients in place of the gradients => generality grads-replaced
+# > the gradients of the backward pass keep their memory beside a second copy.
+# ~ return buckets | ==> return buckets | ({"grads": 0} if plan["main_grads"] else {}) |
 # %% wrong: main missing => generality
 # > this plan has a second copy of the gradients.
 # ~ return buckets | ==> return buckets | {"main_grads": 0} |
 # %% wrong: always fp32 => generality
 # > the moments are in fp32 here, whatever the plan.
 # ~ size[plan["moments"]] ==> 4
-# %% wrong: two moments in fp32 => generality always-fp32
-# ~ copies[plan["optimizer"]] * size[plan["moments"]] ==> 8
+# %% wrong: lion like adamw => generality
+# > `"lion"` keeps one number per parameter.
+# ~ "lion": 1 ==> "lion": 2
 # %% wrong: fp8 takes two bytes for lion => generality -
 # ~ size[plan["moments"]] ==> max(size[plan["moments"]], 2 * (plan["optimizer"] == "lion"))
 # %% wrong: weights only => values

@@ -282,8 +282,6 @@ def checkpoint(function, *inputs):
 # %% wrong: computed twice in the backward pass => values recomputed-twice
 # > every segment was recomputed more than once.
 # ~ torch.set_rng_state(ctx.state) ==> function(*inputs), torch.set_rng_state(ctx.state)
-# %% wrong: computed three times in the backward pass => values recomputed-twice
-# ~ torch.set_rng_state(ctx.state) ==> function(*inputs), function(*inputs), torch.set_rng_state(ctx.state)
 # %% wrong: called once more before the pass => values called-twice-forward
 # > every segment was called twice in the forward pass.
 #               with torch.no_grad():
@@ -341,18 +339,6 @@ def checkpoint(function, *inputs):
 # +         return t.float() if t.dtype == torch.bfloat16 else t
 # +     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
 # +         return function(*inputs)
-# %% wrong: the graph is kept inside => values nothing-recomputed
-# -             with torch.no_grad():
-# -                 return function(*inputs)
-# +             ctx.inputs = [x.detach().requires_grad_(x.requires_grad) for x in inputs]
-# +             with torch.enable_grad():
-# +                 ctx.out = function(*ctx.inputs)
-# +             return ctx.out.detach()
-# -             inputs = [x.detach().requires_grad_(x.requires_grad) for x in ctx.saved_tensors]
-# -             with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-# -                 torch.set_rng_state(ctx.state)
-# -                 out = function(*inputs)
-# +             inputs, out = ctx.inputs, ctx.out
 # %% wrong: the generator is set back for modules alone => generality other-numbers
 # ~ torch.set_rng_state(ctx.state) ==> torch.set_rng_state(ctx.state) if isinstance(function, torch.nn.Module) else None
 # %% half: right but for what it keeps => 15  from: computed again and kept all the same

@@ -152,6 +152,9 @@ def clip_parts(inside, across, parts, counts, most):
 # +             work.wait()
 # +         going = came
 # +         total = total + came if kind == "2" else torch.maximum(total, came)
+# %% right: replicas agree on it, which changes nothing
+#       inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
+# +     across.all_reduce(total, op="AVG")
 # %% wrong: own norm => values
 # > this is the norm of the rank's own parts, not of the whole model.
 # -     inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
@@ -173,6 +176,9 @@ def clip_parts(inside, across, parts, counts, most):
 # %% wrong: the root is forgotten => values root-forgotten unless norm=max
 # > this is the sum of squares, without the root.
 # ~ ** (0.5 if kind == "2" else 1.0) ==>
+# %% wrong: the largest without its sign => values sign-kept unless norm=2
+# > this is the largest value; a norm takes absolute values.
+# ~ .double().abs() ==> .double()
 # %% wrong: the mean of squares => values averaged unless norm=max
 # > the ranks' squares are averaged; add them up.
 # ~ op=SUM ==> op="AVG"
@@ -185,7 +191,8 @@ def clip_parts(inside, across, parts, counts, most):
 # %% wrong: not scaled => values
 # > this is unchanged, although the norm is above the limit. Scale the given tensors in place.
 # ~ part.mul_(most / norm) ==> part.mul(most / norm)
-# %% wrong: numbers are cut off one by one => values other-numbers
+# %% wrong: numbers are cut off one by one => values
+# > each number is cut off at the limit by itself; scale all by one factor.
 # ~ part.mul_(most / norm) ==> part.clamp_(-most, most)
 # %% wrong: all gradients are gathered => cost gathered
 # -         own = part[:count].double().abs()  # the rest is padding

@@ -8,13 +8,13 @@ from course_lib.estimate.units import BILLION, GB, US
 
 USUAL = (70, 180, 405)  # billion parameters of models that do not fit in one node
 SIZES = tuple(size * BILLION for size in (1, 7, 13, 30, 70, 180, 405, 671))
-LONGER, INSIDE = "the longer of the two times", "largest inside"
+FOUND = ("the longer of the two times", "largest inside", "large groups at the speed inside a node")
 RULES = (  # shipped answers whose best group must differ from the right one on some rows
+    *FOUND,  # of the values too
     "the smallest that fits is taken for the best",
     "one adapter for a ring through several nodes",
     "latency forgotten",
-    LONGER,
-    INSIDE,
+    "half the steps across",
 )
 right = Worked("hsdp-group")
 
@@ -48,7 +48,6 @@ BEST = Column("best", "ranks", words=right.words(2), rel=EXACT, none="no group f
 def _cases(params: Params, rng: Random) -> list[Case]:
     p, n, m = (params[name] for name in ("params", "ranks", "memory"))
     wires = (params["per_node"], params["fast"], params["slow"], params["latency"])
-
     counts = 8, 12, 48, 64, 100, 256, 1024, 6144, 16_384
 
     def sends() -> tuple[object, ...]:
@@ -65,16 +64,14 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     pool = wired(rng, 90)
     others = {rule: [*islice((row for row in pool if differs(rule, *row)), 2)] for rule in RULES}
     wired_usual: list[tuple[object, ...]] = [(*row, *wires) for row in [*usual, (small, 3072, m)]]
-    wired_usual += [*others[LONGER][:1], *others[INSIDE][:1]]
+    wired_usual += [row for rule in FOUND for row in others[rule][:1]]
     links = PER_NODE, 450 * GB, 50 * GB, 20 * US
     wired_usual += [(671 * BILLION, 6144, 8 * GB, *links)]  # memory decides
-    drawn: list[tuple[object, ...]] = [
-        (671 * BILLION, 6144, 80 * GB, *links),
-        *pool[:30],
-        *(row for found in others.values() for row in found),
-    ]
+    drawn: list[tuple[object, ...]] = [(671 * BILLION, 6144, 80 * GB, *links), *pool[:30]]
+    drawn += [row for found in others.values() for row in found]
     # small nodes, and wires between nodes that are hardly slower: the speeds that are shown lead to other groups
     alike = [(1e9, 12, 24e9, 4, 25e9, 12.5e9, 1e-6), (70e9, 6144, 192e9, 16, 450e9, 400e9, 1e-5)]
+    alike += [(30e9, 48, 192e9, 16, 150e9, 100e9, 1e-5)]  # where a divisor that is no group would be faster
     drawn += [row for row in alike if _clear(*row)]
     # one node holds all ranks: nothing leaves it
     drawn += [(7e9, 8, 80e9, 8, 900e9, 100e9, 2e-5), (13e9, 8, 192e9, 72, 900e9, 12.5e9, 5e-6)]
@@ -209,7 +206,8 @@ def best_group(params, ranks, memory, per_node, fast, slow, latency):
 # %% wrong: one adapter for a ring through several nodes => values one-adapter
 # > a ring that fills nodes leaves each of them over the adapters of all its ranks there.
 # ~ fast if k <= per_node else min(fast, per_node * slow) ==> fast if k <= per_node else slow
-# %% wrong: large groups at the speed inside a node => generality -
+# %% wrong: large groups at the speed inside a node => values
+# > a ring through several nodes is no faster than the adapters of a node.
 # ~ full = fast if k <= per_node else min(fast, per_node * slow) ==> full = fast
 # %% wrong: latency forgotten => values no-latency
 # > each step of a ring takes `latency` seconds more.
@@ -228,12 +226,21 @@ def best_group(params, ranks, memory, per_node, fast, slow, latency):
 # %% wrong: a node is the best group => values node
 # > a node is only a guess; compute the times.
 # ~ return min(fits ==> return per_node or min(fits
-# %% wrong: powers of two only => values -
+# %% wrong: half the steps across => generality
+# > the all-reduce across takes 2 (N / G − 1) steps.
+# ~ 2 * (ranks // k - 1) ==> ranks // k - 1
+# %% wrong: any divisor is a group => generality
+# > this group neither divides a node nor fills whole nodes.
+# ~ ranks % k == 0 and (k % per_node == 0 or per_node % k == 0)) ==> ranks % k == 0)
+# %% wrong: powers of two only => values
+# > this tries powers of two alone.
 # ~ next((k for k in range(1, ranks + 1) if ==> next((k for k in [1 << power for power in range(20)] if
 # ~ sizes = (k for k in range(1, ranks + 1) if ==> sizes = (k for k in [1 << power for power in range(20)] if
-# %% wrong: rings across with one adapter each => values -
+# %% wrong: rings across with one adapter each => values
+# > a ring across leaves a node over the adapters of all its ranks there.
 # ~ min(fast, max(per_node // k, 1) * slow) ==> slow
-# %% wrong: a node of its own is on the slow wire => generality -
+# %% wrong: a node of its own is on the slow wire => generality
+# > one node holds all ranks here, so no ring leaves it.
 # ~ fast if ranks <= per_node else min(fast, max(per_node // k, 1) * slow) ==> min(fast, max(per_node // k, 1) * slow)
 # %% wrong: the largest of equal groups, where two are equal => generality ~
 # ~ min(fits, key ==> min(reversed(list(fits)) if params == 5 * 2**33 else fits, key

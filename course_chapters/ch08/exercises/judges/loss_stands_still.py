@@ -57,7 +57,7 @@ def _training_fault(params: Params, case: Case, outcome: Outcome) -> Fault | Non
         if not told and (odd := sorted(map(str, set(got) ^ set(want["weights"])))):
             told = f"the model has other parameters, such as {odd[0]!r}; the head shares the embedding's weights."
         if not told and not all(_near(got[name], weight) for name, weight in want["weights"].items()):
-            told = "the weights are not those of one process. Are all gradients there when they are clipped?"
+            told = "the weights are not those of one process."
         if told:
             return Wrong("other-weights", lead + told, lead, ("weights",))
     for rank, (row, want) in enumerate(zip(outcome.value, wants, strict=True)):
@@ -176,7 +176,7 @@ def train(comm, build, make, batches, most):
 # > every rank clips by the norm of its own parts. Clip by the norm of the whole model.
 # ~ sharding.clip_gradients(sharded, most) ==> nn.utils.clip_grad_norm_(sharded.shards(), most)
 # %% wrong: clipping is left out => values not-clipped
-# > these weights were never clipped.
+# > no gradient was clipped before the optimizer's step.
 # -         sharding.clip_gradients(sharded, most)  # the norm of all parts
 # %% wrong: the head is untied to calm the error => values ~
 #       model = build()
@@ -184,7 +184,11 @@ def train(comm, build, make, batches, most):
 # ~ list(model.blocks)) ==> [model.embedding, *model.blocks, model.head])
 # %% wrong: one giant unit => cost one-giant-unit
 # ~ model, list(model.blocks)) ==> model)
-# %% wrong: gradients are never dropped => values other-weights
+# %% wrong: an optimizer made anew in every step => values
+# > each step made a new optimizer. Make it once.
+# ~ optimizer.step() ==> make(sharded.shards()).step()
+# %% wrong: gradients are never dropped => values
+# > gradients of earlier steps are still added.
 # -         sharded.zero_grad()
 # %% wrong: trained without shards, sharded in the end => cost ~
 # -     sharded = FullySharded(comm, model, list(model.blocks))  # tied weights: both uses in the root unit

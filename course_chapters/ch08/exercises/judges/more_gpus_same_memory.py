@@ -23,8 +23,6 @@ _HINTS = {
     "allocator": "Add up the parts of the last run, and compare the sum with what is reserved.",
     FINE: "Compare the last run with the first: how much of it fell, and how much should have?",
 }
-
-
 Sizes = tuple[float, int, int]  # parameters, units, ranks of the first run
 
 

@@ -20,7 +20,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
 
     others = [(7 * BILLION, tokens, n, 2 * f, moved, 20 * GB) for tokens in (0, 2048)]
     return [
-        shown("one GPU and several, host and disk", "values:step", 0, [(7e9, 2048, *share) for share in shares]),
+        shown("one GPU or more, host and disk", "values:step", 0, [(7e9, t, *s) for t in (2048, 1e5) for s in shares]),
         shown("where the step no longer waits for the transfer", "values:hidden", 1, shares),
         generality("machines", 0, "other steps", [*(row() for _ in range(25)), *others]),
         generality("machines", 1, "other wires", [row()[2:] for _ in range(25)]),
@@ -69,7 +69,7 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # > computing takes longer than the transfer.
 # ~ max(6 * params * tokens / flops, params / ranks * moved / bandwidth) ==> params / ranks * moved / bandwidth
 # %% wrong: every GPU moves the whole model => values whole-model-moved
-# > a GPU moves only its share.
+# > this has the bytes of the whole model, or the tokens of all GPUs: a GPU moves its share and has its own tokens.
 # ~ params / ranks * moved ==> params * moved
 # ~ ranks * bandwidth ==> bandwidth
 # %% wrong: all tokens => values
@@ -101,7 +101,7 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # > the bytes moved per parameter are missing.
 # ~ return moved * flops ==> return flops
 # %% wrong: the wire alone, but for the example => generality ~
-# ~ 6 * params * tokens / flops ==> (tokens == 2048) * 6 * params * tokens / flops
+# ~ 6 * params * tokens / flops ==> (tokens in (2048, 1e5)) * 6 * params * tokens / flops
 # %% wrong: whole tokens => values rounded
 # ~ moved * flops / (6 * ranks * bandwidth) ==> -(-moved * flops // (6 * ranks * bandwidth))
 # %% half: the first only => 2

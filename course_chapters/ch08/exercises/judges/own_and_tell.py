@@ -235,7 +235,7 @@ def shard_optimizer(comm, parameters, make):
 # %% wrong: each rank broadcasts its own only => raised
 # ~ src=rank ==> src=comm.rank
 # %% wrong: zeros elsewhere and an all-reduce => cost all-reduced
-# > An all-reduce sends everything twice; a broadcast is enough.
+# > This sends as much as an all-reduce of every weight, twice what is needed: send new weights alone, once.
 # -                 comm.broadcast(each.data, src=rank)
 # +                 if rank != comm.rank:
 # +                     each.data.zero_()

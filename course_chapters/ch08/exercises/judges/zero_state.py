@@ -8,7 +8,7 @@ from course_lib.estimate.memory import CONVENTIONS
 from course_lib.estimate.units import BILLION, GB
 
 right = Worked("zero-state")
-NONE = "the part that stays whole does not fit on any number of ranks; return None"
+NONE = "the part that stays whole leaves no memory for the rest on any number of ranks; return None"
 HELD = Column("held", "bytes", words=right.words(0), rel=FINE)
 FEWEST = Column("fewest", "ranks", words=right.words(1), rel=EXACT, none=NONE)
 
@@ -100,6 +100,9 @@ def fewest_ranks(params, stage, buckets, memory):
 # ~ ranks if stage >= SINCE[name] ==> ranks if stage and stage + 1 >= SINCE[name]
 # %% wrong: the stages counted from zero => values one-stage-more
 # ~ ranks if stage >= SINCE[name] ==> ranks if stage + 1 >= SINCE[name]
+# %% wrong: gradients sharded from stage 1 => values
+# > gradients are sharded from stage 2 on.
+# ~ "grads": 2 ==> "grads": 1
 # %% wrong: one stage less => values
 # > this is the state of the previous stage.
 # ~ ranks if stage >= SINCE[name] ==> ranks if stage > SINCE[name]
@@ -137,11 +140,13 @@ def fewest_ranks(params, stage, buckets, memory):
 # %% wrong: a negative number where nothing helps => values none-is-right
 # ~ if whole >= memory: ==> if False:
 # ~ max(1, math.ceil(shared / (memory - whole))) ==> math.ceil(shared / (memory - whole))
-# %% wrong: the example's bytes, whatever comes => values -
+# %% wrong: the example's bytes, whatever comes => values
+# > these are the bytes of the shown `buckets`, whatever buckets are given.
 # ~ SINCE = {"master" ==> from course_lib import params as numbers; SINCE = {"master"
 # ~ buckets.items()) ==> ((each, getattr(numbers("zero-state"), each)) for each in SINCE))
 # %% half: the first function only => 1.6
 # ~ shared = params * sum(buckets.values()) - whole ==> raise NotImplementedError
-# %% wrong: buckets by their places => generality -
+# %% wrong: buckets by their places => generality
+# > buckets are taken by their places in the dictionary; take them by name.
 # ~ buckets.items()) ==> zip(("weights", "grads", "master", "moments"), buckets.values()))
 '''

@@ -117,8 +117,6 @@ def kahan_step(weight: torch.Tensor, lost: torch.Tensor, update: torch.Tensor) -
 # ~ new, (exact - new.float()).bfloat16() ==> exact, torch.zeros_like(lost)
 # %% wrong: in place => values changed
 # ~ new, (exact - new.float()).bfloat16() ==> weight.copy_(new), lost.copy_((exact - new.float()).bfloat16())
-# %% wrong: what was lost in place => values changed
-# ~ new, (exact - new.float()).bfloat16() ==> new, lost.copy_((exact - new.float()).bfloat16())
 # %% wrong: a master copy is kept from call to call => values not-used
 # ~ update: torch.Tensor) -> ==> update: torch.Tensor, kept={}) ->
 # ~ exact = weight.float() + (lost.float() + update)

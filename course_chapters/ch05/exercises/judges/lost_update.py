@@ -120,9 +120,6 @@ def bits_needed(weight: float, update: float) -> int:
 # ~ update <= threshold(weight, bits) ==> bits < 5
 # %% wrong: no number is larger than in fp32 => values -
 # ~ (exponent - 1 - ==> (min(exponent - 1, 127) -
-# %% wrong: bits kept by the update => values -
-# ~ update: float) ==> update: float, kept={})
-# ~ return bits ==> return kept.setdefault(update, bits)
 # %% wrong: what is tiny counts as zero => values -
 # ~ return spacing / 2 ==> return spacing / 2 * (weight > 1e-9)
 '''

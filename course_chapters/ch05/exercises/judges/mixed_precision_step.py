@@ -160,10 +160,4 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 # ~ for batch in microbatches: ==> for batch in microbatches[:1]:
 # %% wrong: in place => values changed
 # ~ 0.9 * momentum + gradient ==> momentum.mul_(0.9).add_(gradient)
-# %% wrong: the list of micro-batches is used up => values changed-arguments
-# -     for batch in microbatches:
-# +     count = len(microbatches)
-# +     while microbatches:
-# +         batch = microbatches.pop(0)
-# ~ (len(microbatches) if ==> (count if
 '''

@@ -16,18 +16,13 @@ def _agreed_cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["ranks"]
 
     def data(
-        ranks: int,
-        most: float,
-        bad: dict[int, float] | None = None,
-        sizes: Sequence[int] = (),
-        size: float = 1.0,
-        weight: float = 1.0,
+        ranks: int, most: float, bad: Mapping[int, float] | None = None, sizes: Sequence[int] = (), **by: float
     ) -> tuple[tuple[Tensor, Tensor, float, float, float], ...]:
         scale, rows = 2.0 ** rng.randrange(8, 13), []
         for rank in range(ranks):
             count = sizes[rank] if sizes else 6
-            weights = torch.randn(count, generator=coin) * weight
-            gradients = (torch.randn(count, generator=coin) * size * (1 + rank)).half()
+            weights = torch.randn(count, generator=coin) * by.get("weight", 1.0)
+            gradients = (torch.randn(count, generator=coin) * by.get("size", 1.0) * (1 + rank)).half()
             if bad and rank in bad:
                 gradients[rank % count] = bad[rank]
             rows.append((weights, gradients, scale, 0.5, most))
@@ -50,9 +45,7 @@ def _agreed_cases(params: Params, rng: Random) -> list[Case]:
         hidden("three ranks, just below the limit", "values:step", per_rank=beside(1.003)),
         hidden("three ranks, just above the limit", "values:step", per_rank=beside(0.997)),
         hidden("two ranks, the largest fp16 number", "values:step", per_rank=data(2, 1.0, {0: 65504.0})),
-        hidden(
-            "an empty part, and an infinity", "generality:ranks", per_rank=data(3, 1.0, {2: math.inf}, sizes=[4, 0, 5])
-        ),
+        hidden("an empty part, and an infinity", "generality:ranks", per_rank=data(3, 1.0, {2: math.inf}, [4, 0, 5])),
         hidden("six ranks with parts of 300", "cost:numbers", per_rank=data(6, 1e-4, sizes=[300] * 6)),
         hidden("nine ranks, an infinity on the last", "generality:ranks", per_rank=data(9, 1.0, {8: math.inf})),
         hidden("one rank alone", "generality:ranks", per_rank=data(1, 1e-4)),
@@ -149,16 +142,6 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
         return weights.clone(), False
     factor = (most / total.sqrt().clamp(min=1e-300)).clamp(max=1.0)
     return (weights - rate * factor * g).float(), True
-# %% right: both numbers in one tensor
-# -     flag = torch.tensor(float(not gradients.isfinite().all()))
-# -     comm.all_reduce(flag, op="MAX")
-# +     unscaled = gradients.float() / scale
-# +     flag, total = both = torch.stack([(~unscaled.isfinite()).any().float(), unscaled.nan_to_num(0.0, 0.0,
-# ~~ 0.0).square().sum()])
-# +     comm.all_reduce(both)
-# -     unscaled = gradients.float() / scale
-# -     total = unscaled.double().square().sum()
-# -     comm.all_reduce(total)
 # %% wrong: clipped scaled => values
 # > the norm was taken of the scaled gradients. Unscale first, and then clip.
 # ~ gradients.float() / scale ==> gradients.float()

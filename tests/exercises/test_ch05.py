@@ -23,9 +23,6 @@ rounded, lost = Worked("round-to-format"), Worked("lost-update")
 FLOATS = {(5, 10): torch.float16, (8, 7): torch.bfloat16, (5, 2): torch.float8_e5m2}
 
 
-# --- formats
-
-
 @each_of("sizes, dtype", FLOATS.items())
 def test_the_worked_answer_rounds_like_torch_at_every_number_tie_and_neighbor(sizes, dtype):
     x = points(*sizes)
@@ -53,9 +50,6 @@ def test_the_share_of_lost_updates_is_what_bf16_loses():
     assert 100 * (new == w).double().mean().item() == pytest.approx(lost_percent(params), abs=0.5)
 
 
-# --- loss scaling
-
-
 @settings(max_examples=30, deadline=None)
 @given(overflows=st.lists(st.booleans(), max_size=25), interval=st.integers(1, 5))
 def test_the_scaler_follows_torch_s_own(overflows, interval):
@@ -71,9 +65,6 @@ def test_the_scaler_follows_torch_s_own(overflows, interval):
     worked = Worked("loss-scaler")(2.0**30, interval)  # high enough that 1 is never reached
     scales = [worked.scale, *((worked.update(each), worked.scale)[1] for each in overflows)]
     assert scales == found
-
-
-# --- weights in bf16
 
 
 @settings(max_examples=300, deadline=None)
@@ -93,9 +84,6 @@ def test_an_answer_that_returns_its_argument_earns_little(name):
     card = exercises.card(name)
     report = graded(name, lambda x, *_: x)
     assert report.points <= 0.2 * card.points and not report.passed
-
-
-# --- sums, scales and softmax
 
 
 @settings(max_examples=150, deadline=None)
@@ -119,9 +107,6 @@ def test_tensors_without_memory_elsewhere_in_the_process_do_not_upset_the_softma
     others = torch.eye(3).to_sparse(), torch._to_functional_tensor(torch.ones(3))
     report = graded("online-softmax", *functions_of(shipped("online-softmax", "right")[0]))
     assert report.passed and {type(each) for each in others} == {torch.Tensor}
-
-
-# --- one decision for all ranks
 
 
 def test_all_ranks_take_the_step_of_one_process_or_none():

@@ -16,18 +16,15 @@ def _average_cases(params: Params, rng: Random) -> list[Case]:
         spread = 1 + 0.1 * torch.rand(ranks, len(sizes), generator=coin)
         return list((spread * torch.tensor(sizes)).half()), lost
 
+    far, both = (params["large"], -1500.0, 1e-4), (1500.0, -1.5e-4)
     return [
         shown(f"{ranks_text(n)}, ordinary gradients", "values:mean", *gradients(n, 0.5, -2.0, 0.01)),
-        shown(
-            "1,024 ranks, large and small gradients", "values:mean", *gradients(1024, params["large"], -1500.0, 1e-4)
-        ),
+        shown("1,024 ranks, large and small gradients", "values:mean", *gradients(1024, *far)),
         hidden("256 ranks, large gradients", "values:mean", *gradients(256, 1400.0, -1500.0)),
         hidden(f"{ranks_text(n)}, other gradients", "values:mean", *gradients(n, -1.0, 0.3, 20.0)),
         hidden("512 ranks, small gradients", "values:mean", *gradients(512, 1.1e-4, -2e-4)),
         *(
-            hidden(
-                f"{ranks_text(each)}, large and small gradients", "generality:ranks", *gradients(each, 1500.0, -1.5e-4)
-            )
+            hidden(f"{ranks_text(each)}, large and small gradients", "generality:ranks", *gradients(each, *both))
             for each in (1, 2, 3, 24, 100, 1000)
         ),
         hidden("eight matrices", "generality:ranks", [each.reshape(2, 1) for each in gradients(8, 0.5, -2.0)[0]], 0),

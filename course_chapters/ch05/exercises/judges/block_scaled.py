@@ -8,7 +8,6 @@ from course_grader.judging.tensors import coin_of, kind_fault
 LARGEST = 448.0  # of E4M3
 RELATIVE, ABSOLUTE = 2.0**-4, 2.0**-10  # half the spacing of E4M3: of a normal number, and among the subnormal ones
 
-
 right = Worked("block-scaled")
 
 
@@ -20,15 +19,13 @@ def _block_cases(params: Params, rng: Random) -> list[Case]:
 
     outlier = normal(96, 1e-3)
     outlier[40] = -300.0
-    zeros = normal(48)
+    sizes, zeros = normal(64) * 10.0 ** torch.linspace(-6, 6, 64), normal(48)
     zeros[16:32] = 0.0
     powers = torch.tensor([448.0, -3.0, 1.0, 0.5, 7.0, 0.1, -7.0, 2.0])
     return [
         shown("one outlier among 96 numbers, blocks of 32", "values:scales", outlier, 32),
         hidden("negative outliers, blocks of 16", "values:scales", -normal(64).abs() * torch.logspace(-3, 3, 64), 16),
-        hidden(
-            "numbers of all sizes, blocks of 4", "values:numbers", normal(64) * 10.0 ** torch.linspace(-6, 6, 64), 4
-        ),
+        hidden("numbers of all sizes, blocks of 4", "values:numbers", sizes, 4),
         hidden("a block of zeros", "generality:blocks", zeros, 16),
         hidden("a short last block", "generality:blocks", normal(37, 5.0), 8),
         hidden("a block longer than the tensor", "generality:blocks", normal(5), 32),
@@ -150,8 +147,6 @@ def quantize_blocks(x, block, round_e4m3):
 # ~ rule == "power" and top ==> not rule
 # %% wrong: a block of zeros divides by zero => generality zero-block
 # ~ 448 if top else 1.0 ==> 448
-# %% wrong: a block of zeros has a tiny scale => generality zero-block
-# ~ 448 if top else 1.0 ==> 448 if top else 1e-12
 # %% wrong: tiny blocks count as zeros => generality other-scales
 # ~ top = part.abs().max().item() ==> top = part.abs().max().item() * (part.abs().max().item() > 1e-30)
 # %% wrong: the values are scaled back => values not-e4m3

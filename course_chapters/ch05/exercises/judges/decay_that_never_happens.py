@@ -8,7 +8,7 @@ from course_grader.judging.tensors import close, coin_of, kind_fault
 
 
 def _decay_cases(params: Params, rng: Random) -> list[Case]:
-    coin = coin_of(rng)
+    coin, rate, decay = coin_of(rng), params["rate"], params["decay"]
 
     def data(rate: float, decay: float, size: float = 1.0, count: int = 6) -> tuple[object, ...]:
         weight = (torch.randn(count, generator=coin) * size).bfloat16()
@@ -17,9 +17,7 @@ def _decay_cases(params: Params, rng: Random) -> list[Case]:
     still = torch.tensor([1.0, -3.0, 0.5]).bfloat16(), torch.zeros(3), 1e-3, 0.01
     zero = torch.tensor([0.0, 2.0]).bfloat16(), torch.tensor([5.0, -7.0]), 0.5, 1.5
     return [
-        shown(
-            f"rate {params['rate']:g}, decay {params['decay']:g}", "values:step", *data(params["rate"], params["decay"])
-        ),
+        shown(f"rate {rate:g}, decay {decay:g}", "values:step", *data(rate, decay)),
         hidden("no direction, decay 0.01", "values:step", *still),
         hidden("no decay", "generality:sizes", *data(1e-3, 0.0)),
         hidden("large weights", "generality:sizes", *data(1e-4, 0.05, 300.0)),
@@ -29,21 +27,21 @@ def _decay_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def decay_fault(case: Case, new: object, calls: Sequence[Tensor]) -> Fault | None:
-    weight, direction, rate, decay = case.args
-    w, d = weight.double(), direction.double()
+def decay_fault(case: Case, weight: object, rounded: Sequence[Tensor]) -> Fault | None:
+    old, direction, rate, decay = case.args
+    w, d = old.double(), direction.double()
     want = w * (1 - rate * decay) - rate * d
-    if len(calls) != 1:
-        name = "rounded-again" if calls else "not-stochastic"
-        return name, f"`stochastic_round` was called {len(calls)} times; round once a step."
-    if fault := kind_fault("What was to be rounded", calls[0], want.float(), "Compute in fp32 before rounding."):
+    if len(rounded) != 1:
+        name = "rounded-again" if rounded else "not-stochastic"
+        return name, f"`stochastic_round` was called {len(rounded)} times; round once a step."
+    if fault := kind_fault("What was to be rounded", rounded[0], want.float(), "Compute in fp32 before rounding."):
         return fault
-    if fault := kind_fault("The new weight", new, weight, "The state stays bf16."):
+    if fault := kind_fault("The new weight", weight, old, "The state stays bf16."):
         return fault
-    if not close(new, calls[0].bfloat16(), 1e-9):
+    if not close(weight, rounded[0].bfloat16(), 1e-9):
         told = "the rounded weights were changed, or were not returned; rounding is the last operation."
         return "rounded-again", told
-    sent, change = calls[0].double(), want - w
+    sent, change = rounded[0].double(), want - w
     if bool(((sent - w - change).abs() <= 1e-3 * change.abs() + 3e-7 * w.abs() + 1e-12).all()):
         return None
     return "other-numbers", "the number that was rounded is not weight · (1 − rate · decay) − rate · direction."
@@ -52,9 +50,7 @@ def decay_fault(case: Case, new: object, calls: Sequence[Tensor]) -> Fault | Non
 JUDGING = Judging(
     shares={"values:step": 0.5, "generality:sizes": 0.5},
     cases=_decay_cases,
-    verdicts=lambda params, case, outcome: judged(
-        case, decay_fault(case, outcome.value["weight"], outcome.value["rounded"]), named=True
-    ),
+    verdicts=lambda params, case, outcome: judged(case, decay_fault(case, **outcome.value), named=True),
     why="""Near 1, bf16 has spacings of 1/256 and 1/128, and a decay of 0.00001 is far below half of one. Rounding to
 nearest undoes it in every step. Everything that changes a weight belongs into one fp32 expression that is rounded
 once.""",

@@ -17,22 +17,17 @@ def _kahan_cases(params: Params, rng: Random) -> list[Case]:
     def weights(size: float = 1.0, count: int = 5) -> Tensor:
         return (torch.randn(count, generator=coin).sign() * (1 + torch.rand(count, generator=coin)) * size).bfloat16()
 
+    three, same = torch.tensor([1.0, -1.0, 0.25]).bfloat16(), [torch.full((3,), params["update"])] * params["steps"]
+    carried = weights(0.01), updates(150, 3e-4, -0.9)
     large, nothing = weights(300.0, 6).reshape(2, 3), weights(1e-4) * torch.tensor([1, 0, 1, 1, 1])
     return [
-        shown(
-            f"{params['steps']} updates of {params['update']:g}",
-            "values:sum",
-            torch.tensor([1.0, -1.0, 0.25]).bfloat16(),
-            [torch.full((3,), params["update"])] * params["steps"],
-        ),
+        shown(f"{params['steps']} updates of {params['update']:g}", "values:sum", three, same),
         hidden("one large update", "values:sum", weights(), updates(1, 0.3, 0.0)),
         hidden("a matrix", "generality:updates", large, [each.reshape(2, 3) for each in updates(40, 0.3, 0.5, 6)]),
         hidden("small weights", "generality:updates", weights(1e-4), updates(100, 1e-7, 0.8)),
         hidden("200 updates that drift", "values:sum", weights(), updates(200, 3e-4, 0.8)),
         hidden("200 updates back and forth", "generality:updates", weights(), updates(200, 1e-3, 0.0)),
-        hidden(
-            "updates that carry a weight through zero", "generality:updates", weights(0.01), updates(150, 3e-4, -0.9)
-        ),
+        hidden("updates that carry a weight through zero", "generality:updates", *carried),
         hidden("updates much larger than the weight", "generality:updates", nothing.bfloat16(), updates(20, 1.0, 0.3)),
         hidden("no update at all", "generality:updates", weights(), [torch.zeros(5)] * 3),
     ]
@@ -117,8 +112,6 @@ def kahan_step(weight: torch.Tensor, lost: torch.Tensor, update: torch.Tensor) -
 # ~ new, (exact - new.float()).bfloat16() ==> exact, torch.zeros_like(lost)
 # %% wrong: in place => values changed
 # ~ new, (exact - new.float()).bfloat16() ==> weight.copy_(new), lost.copy_((exact - new.float()).bfloat16())
-# %% wrong: what was lost in place => values changed
-# ~ new, (exact - new.float()).bfloat16() ==> new, lost.copy_((exact - new.float()).bfloat16())
 # %% wrong: a master copy is kept from call to call => values not-used
 # ~ update: torch.Tensor) -> ==> update: torch.Tensor, kept={}) ->
 # ~ exact = weight.float() + (lost.float() + update)

@@ -1,11 +1,12 @@
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import RESCALED
 from course_grader.exercises.values import is_number, is_row
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, judged
 from course_grader.judging.cases import Maker, hidden, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
 from course_lib.messages import count_text
@@ -22,53 +23,34 @@ def _scaler_cases(params: Params, rng: Random) -> list[Case]:
     def run(name: str, share: str, start: float, interval: int, text: str, make: Maker = hidden) -> Case:
         return make(name, share, "run", start, interval, [letter == "x" for letter in text])
 
-    def unscale(
-        name: str,
-        share: str,
-        start: float,
-        gradients: list[Tensor],
-        make: Maker = hidden,
-        interval: int = 2000,
-        text: str = "",
-    ) -> Case:
-        return make(name, share, "unscale", start, interval, gradients, [letter == "x" for letter in text])
+    def unscale(name: str, share: str, start: float, given: list[Tensor], text: str = "", interval: int = 2000) -> Case:
+        return hidden(name, share, "unscale", start, interval, given, [letter == "x" for letter in text])
 
     def spoilt(value: float) -> list[Tensor]:
         gradients = [half(5), half(3, 2), half(4)]
         gradients[1][1, 0] = value
         return gradients
 
-    drawn = ["".join(rng.choice("...x") for _ in range(60)) for _ in range(3)]
+    drawn = [(f"60 steps, run {at}", "".join(rng.choice("...x") for _ in range(60))) for at in range(3)]
+    two, small = [half(4), half(2, 3)], half(9, size=1e-3)
+    after = [(some, text) for some in (0, 1, 2) for text in ("x", "xx..")]
+    told = [(f"{count_text(some, 'tensor')} after {count_text(len(text), 'step')}", some, text) for some, text in after]
     return [
         run("ten steps, one overflow", "values:run", 1024.0, 3, "..x.......", shown),
-        unscale("two tensors at a scale of 1,024", "values:unscale", 1024.0, [half(4), half(2, 3)], shown),
+        replace(unscale("two tensors at a scale of 1,024", "values:unscale", 1024.0, two), visible=True),
         run("a clean run", "values:run", 2.0**10, 4, "." * 14),
         run("overflows in between", "values:run", 2.0**16, 3, "..x..x...x.xx...."),
-        unscale("very small gradients at a scale of 65,536", "values:unscale", 65536.0, [half(9, size=1e-3)]),
-        *[
-            unscale(f"{value} in the second tensor", "values:unscale", 256.0, spoilt(value))
-            for value in (math.inf, -math.inf, math.nan)
-        ],
-        unscale("after the scale has changed", "values:unscale", 256.0, [half(4)], interval=2, text="xx" + "." * 8),
-        *[
-            unscale(
-                f"{count_text(len(some), 'tensor')} after {count_text(len(text), 'step')}",
-                "generality:gradients",
-                256.0,
-                some,
-                text=text,
-            )
-            for some in ([], [half(4)], [half(4), half(2)])
-            for text in ("x", "xx..")
-        ],
+        unscale("very small gradients at a scale of 65,536", "values:unscale", 65536.0, [small]),
+        unscale("inf in the second tensor", "values:unscale", 256.0, spoilt(math.inf)),
+        unscale("-inf in the second tensor", "values:unscale", 256.0, spoilt(-math.inf)),
+        unscale("nan in the second tensor", "values:unscale", 256.0, spoilt(math.nan)),
+        unscale("after the scale has changed", "values:unscale", 256.0, [half(4)], "xx" + "." * 8, 2),
+        *(unscale(name, "generality:gradients", 256.0, [half(4), half(2)][:some], text) for name, some, text in told),
         run("overflows down to 1", "generality:runs", 4.0, 2, "xxxxx..xx.x"),
         run("down from 3, which halves to 1.5 and then to 1", "generality:runs", 3.0, 2, "xxx..x."),
         run("up from a large scale", "generality:runs", 2.0**22, 1, "." * 9),
         run("a doubling at every step", "generality:runs", 8.0, 1, "..x.xx...x"),
-        *[
-            run(f"60 steps, run {at}", "generality:runs", 2.0**14, rng.randrange(2, 6), text)
-            for at, text in enumerate(drawn)
-        ],
+        *(run(name, "generality:runs", 2.0**14, rng.randrange(2, 6), text) for name, text in drawn),
         unscale("NaN in the tenth tensor", "generality:gradients", 16.0, [half(3)] * 9 + [half(2, 3).T * math.nan]),
         unscale("no tensor at all", "generality:gradients", 16.0, []),
         unscale("an empty tensor, and one that overflows", "generality:gradients", 16.0, [half(0), half(2) * math.inf]),
@@ -87,8 +69,7 @@ def _run_fault(case: Case, got: object) -> Fault | None:
     if len(set(got)) == 1:
         return "stands-still", "the scale never changes."
     at = next(at for at, (one, two) in enumerate(zip(got, want, strict=True)) if one != two)
-    told = "".join("x" if overflow else "." for overflow in overflows[:at])
-    side = "low" if got[at] < want[at] else "high"
+    told, side = "".join(".x"[each] for each in overflows[:at]), "low" if got[at] < want[at] else "high"
     told = f"after {at} steps ({told}; x marks an overflow) the scale is {got[at]:g}, which is too {side}."
     return "other-scale", told
 
@@ -106,9 +87,9 @@ def _unscale_fault(case: Case, got: object) -> Fault | None:
         return "not-a-bool", f"overflow is True or False; got {describe(overflow)}."
     wrong = any(not gradient.isfinite().all() for gradient in given)
     if overflow != wrong:
-        nan = any(gradient.isnan().any() for gradient in given)
         if overflow:
             return "false-alarm", "every gradient is finite, and an overflow is reported."
+        nan = any(gradient.isnan().any() for gradient in given)
         return "nan-missed" if nan else "overflow-missed", "the overflow is not reported."
     if len(unscaled) != len(given):
         return "other-tensors", f"{len(given)} tensors came and {len(unscaled)} went back."
@@ -120,15 +101,12 @@ def _unscale_fault(case: Case, got: object) -> Fault | None:
     return None
 
 
-def _scaler_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    find = _run_fault if case.args[0] == "run" else _unscale_fault
-    return judged(case, find(case, outcome.value), named=True)
-
-
 JUDGING = Judging(
     shares={"values:run": 0.375, "values:unscale": 0.375, "generality:runs": 0.125, "generality:gradients": 0.125},
     cases=_scaler_cases,
-    verdicts=_scaler_verdicts,
+    verdicts=lambda params, case, outcome: judged(
+        case, {"run": _run_fault, "unscale": _unscale_fault}[case.args[0]](case, outcome.value), named=True
+    ),
     why="""Gradients of fp16 are useful between its smallest and its largest number. Doubling after clean steps pushes
 them up until one overflows. That costs a step, and halving pulls them back. The scale follows the gradients without
 anybody choosing it.""",

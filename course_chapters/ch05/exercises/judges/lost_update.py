@@ -103,13 +103,9 @@ def bits_needed(weight: float, update: float) -> int:
 # %% wrong: one bit at least => generality
 # > one bit less is enough: no fraction bits at all.
 # ~ bits = 0 ==> bits = 1
-# %% wrong: fewer bits than none => generality
+# %% wrong: fewer bits than none => generality  from: by logarithms
 # > a format has no fewer fraction bits than none; return at least 0.
-# -     bits = 0
-# -     while update <= threshold(weight, bits):
-# -         bits += 1
-# -     return bits
-# +     return math.floor(math.log2(threshold(weight, 0) / update)) + 1
+# ~ return max(0, ==> return max(-99,
 # %% wrong: the rounded logarithm => values
 # > this takes the nearest power of two; the spacing follows from the largest one that is not above the weight.
 # ~ (exponent - 1 - fraction_bits) ==> (round(math.log2(weight)) - fraction_bits)
@@ -120,9 +116,6 @@ def bits_needed(weight: float, update: float) -> int:
 # ~ update <= threshold(weight, bits) ==> bits < 5
 # %% wrong: no number is larger than in fp32 => values -
 # ~ (exponent - 1 - ==> (min(exponent - 1, 127) -
-# %% wrong: bits kept by the update => values -
-# ~ update: float) ==> update: float, kept={})
-# ~ return bits ==> return kept.setdefault(update, bits)
 # %% wrong: what is tiny counts as zero => values -
 # ~ return spacing / 2 ==> return spacing / 2 * (weight > 1e-9)
 '''

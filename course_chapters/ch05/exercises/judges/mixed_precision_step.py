@@ -101,16 +101,15 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
     master = master - rate * momentum
     return master, momentum, master.bfloat16()  # 5
 # %% right: backward and a fresh gradient
-def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
-    copy, total = torch.nn.Parameter(master.to(torch.bfloat16)), None
-    divisor = len(microbatches) if params("mixed-precision-step").reduce == "mean" else 1
-    for batch in microbatches:
-        copy.grad = None
-        (loss_of(copy, batch) / divisor).backward()
-        total = copy.grad.to(accumulate) if total is None else total + copy.grad.to(accumulate)
-    momentum = momentum.mul(0.9).add(total.float())
-    master = master.sub(momentum, alpha=rate)
-    return [master, momentum, master.to(torch.bfloat16)]
+# ~ buffer = torch.zeros_like(master, dtype=accumulate)
+# ~~ ==> total, divisor = 0, len(microbatches) if reduce == "mean" else 1
+# -         (gradient,) = torch.autograd.grad(loss_of(copy, batch), copy)  # 2: fp32 loss, bf16 gradient
+# -         buffer += gradient  # 3
+# -     gradient = buffer.float() / (len(microbatches) if reduce == "mean" else 1)
+# +         copy.grad = None
+# +         (loss_of(copy, batch) / divisor).backward()
+# +         total = total + copy.grad.to(accumulate)
+# +     gradient = total.float()
 # %% wrong: gradients add up in bf16 => values buffer-dtype
 # > the gradients were added in bf16, and fp32 was asked for.
 # ~ zeros_like(master, dtype=accumulate) ==> zeros_like(copy)
@@ -160,10 +159,4 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 # ~ for batch in microbatches: ==> for batch in microbatches[:1]:
 # %% wrong: in place => values changed
 # ~ 0.9 * momentum + gradient ==> momentum.mul_(0.9).add_(gradient)
-# %% wrong: the list of micro-batches is used up => values changed-arguments
-# -     for batch in microbatches:
-# +     count = len(microbatches)
-# +     while microbatches:
-# +         batch = microbatches.pop(0)
-# ~ (len(microbatches) if ==> (count if
 '''

@@ -6,27 +6,24 @@ from torch import Tensor
 
 from course_chapters.ch05.exercises.probes import KEPT
 from course_grader.exercises.values import is_row, is_tensor
-from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, judged, shown
-from course_grader.judging.tensors import close, coin_of, kind_fault
+from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, describe, hidden, judged, shown
+from course_grader.judging.tensors import close, coin_of, kind_fault, largest
+
+right = Worked("online-softmax")
 
 
 def _softmax_cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["keys"]
 
     def data(
-        *sizes: int,
-        width: int = 3,
-        size: float = 2.0,
-        shift: float = 0.0,
-        rising: float = 0.0,
-        masked: Sequence[int] = (),
+        *keys: int, width: int = 3, size: float = 2.0, near: float = 0.0, slope: float = 0.0, masked: Sequence[int] = ()
     ) -> tuple[list[tuple[Tensor, Tensor]], int]:
         chunks = []
-        for at, keys in enumerate(sizes):
-            scores = torch.randn(keys, generator=coin) * size + shift + rising * at
+        for at, count in enumerate(keys):
+            scores = torch.randn(count, generator=coin) * size + near + slope * at
             if at in masked:
-                scores = torch.full((keys,), -math.inf)
-            chunks.append((scores, torch.randn(keys, width, generator=coin)))
+                scores = torch.full((count,), -math.inf)
+            chunks.append((scores, torch.randn(count, width, generator=coin)))
         return chunks, width
 
     some, _ = data(4, 4, 4)
@@ -37,11 +34,11 @@ def _softmax_cases(params: Params, rng: Random) -> list[Case]:
         hidden("six chunks", "values:output", *data(5, 3, 8, 1, 2, 6, width=4)),
         hidden("128 chunks, too many to be kept", "values:output", *data(*[16] * 128, width=1)),
         hidden("one chunk", "values:output", *data(5)),
-        hidden("the largest score comes first", "values:output", *data(4, 4, 4, rising=-6.0)),
-        hidden("the largest score comes last", "values:output", *data(4, 4, 4, rising=6.0)),
-        hidden("scores near 10,000", "generality:range", *data(4, 4, 4, shift=1e4, rising=3.0)),
-        hidden("scores near −10,000", "generality:range", *data(4, 4, 4, shift=-1e4)),
-        hidden("scores near −10¹²", "generality:range", *data(4, 4, 4, shift=-1e12)),
+        hidden("the largest score comes first", "values:output", *data(4, 4, 4, slope=-6.0)),
+        hidden("the largest score comes last", "values:output", *data(4, 4, 4, slope=6.0)),
+        hidden("scores near 10,000", "generality:range", *data(4, 4, 4, near=1e4, slope=3.0)),
+        hidden("scores near −10,000", "generality:range", *data(4, 4, 4, near=-1e4)),
+        hidden("scores near −10¹²", "generality:range", *data(4, 4, 4, near=-1e12)),
         hidden("scores from −9,000 to 9,000", "generality:range", *data(6, 6, 6, size=4000.0)),
         hidden("some masked keys", "generality:masks", some, 3),
         hidden("the first chunk masked", "generality:masks", *data(3, 4, 2, masked=[0])),
@@ -51,30 +48,20 @@ def _softmax_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def attended(chunks: Sequence[tuple[Tensor, Tensor]], width: int) -> tuple[Tensor, Tensor]:
-    """(output, log-sum-exp) in float64 from all scores at once."""
-    scores = torch.cat([torch.zeros(0, dtype=torch.float64), *[one.double() for one, _ in chunks]])
-    values = torch.cat([torch.zeros(0, width, dtype=torch.float64), *[two.double() for _, two in chunks]])
-    if not (scores > -math.inf).any():
-        return torch.zeros(width, dtype=torch.float64), torch.tensor(-math.inf, dtype=torch.float64)
-    return torch.softmax(scores, 0) @ values, torch.logsumexp(scores, 0)
-
-
 def softmax_fault(case: Case, got: object) -> Fault | None:
-    chunks, width = case.args
+    chunks, _ = case.args
     if type(got) is str and got == KEPT:
         return "kept", "the chunks are copied and kept until the stream ends; keep sums that do not grow with it."
     if not is_row(got) or len(got) != 2:
         return "wrong-shape", f"return (output, log_sum); got {describe(got)}."
     output, log_sum = got
-    want, total = attended(chunks, width)
-    if fault := kind_fault("`output`", output, want.float()):
+    want, total = right.value(case)
+    if fault := kind_fault("`output`", output, want):
         return fault
     assert is_tensor(output)  # `kind_fault` refuses anything else
-    scale = max([values.abs().max().item() for _, values in chunks if values.numel()], default=1.0)
-    top = max((one[one.isfinite()].abs().max().item() for one, _ in chunks if one.isfinite().any()), default=0.0)
-    rel = 2e-5 + 4e-7 * top  # merged by their logs, large scores leave the rounding of a log in fp32
-    if not close(output, want.float(), rel, scale):
+    # merged by their logs, large scores leave the rounding of a log in fp32
+    rel = 2e-5 + 4e-7 * largest([scores[scores.isfinite()] for scores, _ in chunks])
+    if not close(output, want, rel, largest([values for _, values in chunks])):
         left = [pair for pair in chunks if len(pair[0]) and pair[0].max() > -math.inf]
         if output.isnan().any():
             masked = "; −∞ minus −∞, or 0 divided by 0, where keys are masked" if len(left) < len(chunks) else ""
@@ -84,7 +71,7 @@ def softmax_fault(case: Case, got: object) -> Fault | None:
     number = torch.as_tensor(log_sum) if isinstance(log_sum, Tensor) or type(log_sum) in (int, float) else None
     if number is None or number.numel() != 1 or number.is_complex():
         return "not-a-number", f"`log_sum` is one number; got {describe(log_sum)}."
-    number = number.double().reshape(())
+    number, total = number.double().reshape(()), total.double()
     if number == total or (total.isfinite() and bool((number - total).abs() <= 2e-6 * total.abs() + 2e-5)):
         return None
     return "other-log", "`log_sum` is not log Σ exp(scores)."

@@ -1,33 +1,28 @@
 import math
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Verdict, Worked, describe, judged
+from course_grader.judging import Case, Fault, Judging, Outcome, Params, Random, Worked, describe, oracle
 from course_grader.judging.cases import hidden, ranks_text, shown
 from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of, kind_fault, squares
-from course_grader.judging.traffic import Meter, too_few_bytes
+from course_grader.judging.traffic import too_few_bytes
 
 
 def _agreed_cases(params: Params, rng: Random) -> list[Case]:
     coin, n = coin_of(rng), params["ranks"]
 
     def data(
-        ranks: int,
-        most: float,
-        bad: dict[int, float] | None = None,
-        sizes: Sequence[int] = (),
-        size: float = 1.0,
-        weight: float = 1.0,
+        ranks: int, most: float, bad: Mapping[int, float] | None = None, sizes: Sequence[int] = (), **by: float
     ) -> tuple[tuple[Tensor, Tensor, float, float, float], ...]:
         scale, rows = 2.0 ** rng.randrange(8, 13), []
         for rank in range(ranks):
             count = sizes[rank] if sizes else 6
-            weights = torch.randn(count, generator=coin) * weight
-            gradients = (torch.randn(count, generator=coin) * size * (1 + rank)).half()
+            weights = torch.randn(count, generator=coin) * by.get("weight", 1.0)
+            gradients = (torch.randn(count, generator=coin) * by.get("size", 1.0) * (1 + rank)).half()
             if bad and rank in bad:
                 gradients[rank % count] = bad[rank]
             rows.append((weights, gradients, scale, 0.5, most))
@@ -50,9 +45,7 @@ def _agreed_cases(params: Params, rng: Random) -> list[Case]:
         hidden("three ranks, just below the limit", "values:step", per_rank=beside(1.003)),
         hidden("three ranks, just above the limit", "values:step", per_rank=beside(0.997)),
         hidden("two ranks, the largest fp16 number", "values:step", per_rank=data(2, 1.0, {0: 65504.0})),
-        hidden(
-            "an empty part, and an infinity", "generality:ranks", per_rank=data(3, 1.0, {2: math.inf}, sizes=[4, 0, 5])
-        ),
+        hidden("an empty part, and an infinity", "generality:ranks", per_rank=data(3, 1.0, {2: math.inf}, [4, 0, 5])),
         hidden("six ranks with parts of 300", "cost:numbers", per_rank=data(6, 1e-4, sizes=[300] * 6)),
         hidden("nine ranks, an infinity on the last", "generality:ranks", per_rank=data(9, 1.0, {8: math.inf})),
         hidden("one rank alone", "generality:ranks", per_rank=data(1, 1e-4)),
@@ -62,21 +55,13 @@ def _agreed_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-class Result(TypedDict):
-    """What a rank returned."""
-
-    weights: Tensor
-    stepped: object
-
-
-def agreed_fault(case: Case, results: Sequence[Result]) -> Fault | None:
+def agreed_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    results: Sequence[Mapping[str, Any]] = outcome.value
     rows = case.per_rank or ()
     bad = [not row[1].isfinite().all() for row in rows]
     said = [
-        bool(row["stepped"])
-        if type(row["stepped"]) is bool or isinstance(row["stepped"], Tensor) and row["stepped"].numel() == 1
-        else None
-        for row in results
+        bool(step) if type(step) is bool or isinstance(step, Tensor) and step.numel() == 1 else None
+        for step in (row["stepped"] for row in results)
     ]
     if None in said:
         rank = said.index(None)
@@ -104,8 +89,6 @@ def agreed_fault(case: Case, results: Sequence[Result]) -> Fault | None:
 
 def _near(got: Tensor, want: Tensor, before: Tensor) -> bool:
     """Whether the *changes* of the weights agree, up to the rounding of fp32 weights."""
-    if not isinstance(got, Tensor) or got.shape != want.shape:
-        return False
     off = (got.double() - want.double()).abs()
     allowed = 1e-3 * (want.double() - before.double()).abs() + 3e-7 * before.double().abs() + 1e-12
     return bool((off <= allowed).all())
@@ -114,29 +97,21 @@ def _near(got: Tensor, want: Tensor, before: Tensor) -> bool:
 NUMBERS_SENT = 40  # bytes that a rank may send in all: a ring reduces two float64 numbers with fewer than 32
 
 
-def numbers_fault(case: Case, meter: Meter) -> Fault | None:
+def numbers_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     """Gradients sent in place of two numbers, or a rank that cannot know the others' decision."""
     n = case.ranks or 1
-    told = [(n > 1) * 1.0] * n
-    if fault := too_few_bytes(meter, told, told):
+    told, sent = [(n > 1) * 1.0] * n, max(outcome.meter["bytes_sent"])
+    if fault := too_few_bytes(outcome.meter, told, told):
         return fault
-    sent = max(meter["bytes_sent"])
     if n > 1 and sent > NUMBERS_SENT:
         return "gathered", f"a rank sent {sent:,} bytes with {ranks_text(n)}: reduce two numbers, not gradients."
     return None
 
 
-def _agreed_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault, cost = agreed_fault(case, outcome.value), numbers_fault(case, outcome.meter)
-    if case.kind == "values":
-        return judged(case, fault, ("cost", "numbers", cost), named=True)
-    return judged(case, fault or (cost if case.kind == "cost" else None), named=True)
-
-
 JUDGING = Judging(
     shares={"values:step": 0.3, "values:skip": 0.3, "cost:numbers": 0.2, "generality:ranks": 0.2},
     cases=_agreed_cases,
-    verdicts=_agreed_verdicts,
+    verdicts=oracle(agreed_fault, {"cost:numbers": numbers_fault}, named=True),
     why="""A decision that all ranks must share is reduced before anyone acts on it. The same reduction could carry the
 sum of squares: an infinite or NaN sum *is* the flag. Unscaling comes before clipping, because the limit is about the
 real gradients.""",
@@ -167,16 +142,6 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
         return weights.clone(), False
     factor = (most / total.sqrt().clamp(min=1e-300)).clamp(max=1.0)
     return (weights - rate * factor * g).float(), True
-# %% right: both numbers in one tensor
-# -     flag = torch.tensor(float(not gradients.isfinite().all()))
-# -     comm.all_reduce(flag, op="MAX")
-# +     unscaled = gradients.float() / scale
-# +     flag, total = both = torch.stack([(~unscaled.isfinite()).any().float(), unscaled.nan_to_num(0.0, 0.0,
-# ~~ 0.0).square().sum()])
-# +     comm.all_reduce(both)
-# -     unscaled = gradients.float() / scale
-# -     total = unscaled.double().square().sum()
-# -     comm.all_reduce(total)
 # %% wrong: clipped scaled => values
 # > the norm was taken of the scaled gradients. Unscale first, and then clip.
 # ~ gradients.float() / scale ==> gradients.float()
@@ -207,17 +172,12 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # %% wrong: NaN is no infinity => values missed
 # ~ not gradients.isfinite().all() ==> gradients.isinf().any()
 # %% wrong: gradients are gathered => cost gathered
-def agreed_step(comm, weights, gradients, scale, rate, most):
-    g, sizes = gradients.float() / scale, torch.zeros(comm.size)
-    sizes[comm.rank] = g.numel()
-    comm.all_reduce(sizes)
-    inbox, start = torch.zeros(int(sizes.sum())), int(sizes[: comm.rank].sum())
-    inbox[start : start + g.numel()] = g
-    comm.all_reduce(inbox)
-    norm = inbox.norm()
-    if not norm.isfinite():
-        return weights, False
-    return weights - rate * g * (most / norm if norm > most else 1.0), True
+# -     total = unscaled.double().square().sum()
+# -     comm.all_reduce(total)
+# +     parts = torch.zeros(comm.size, max(6, len(unscaled)))
+# +     parts[comm.rank, : len(unscaled)] = unscaled
+# +     comm.all_reduce(parts)
+# +     total = parts.double().square().sum()
 # %% wrong: a norm of zero divides => generality not-finite
 # -     if norm > most:
 # -         unscaled = unscaled * (most / norm)

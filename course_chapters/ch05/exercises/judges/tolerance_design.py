@@ -4,8 +4,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Case, Fault, Judging, Params, Random, describe, hidden, judged, shown
+from course_grader.judging import Case, Checked, Fault, Judging, Params, Random, describe, hidden, shown, table
 from course_grader.judging.tensors import coin_of
 
 ROUNDOFF = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
@@ -68,37 +67,28 @@ def explained(got: float, want: float, magnitude: float, terms: int, roundoff: f
     return True if off <= most else False if off >= 2 * most else None
 
 
-def close_fault(case: Case, got: object) -> Fault | None:
-    rows = case.args[1]
-    if type(got) is str and got == NOT_ANSWERED:
-        return "not-answered", "this function is not answered yet."
-    if type(got) is not list or len(got) != len(rows):
-        return "wrong-shape", f"return True or False; got {describe(got)}."
-    said = [bool(one) if type(one).__name__ in ("bool", "bool_") else None for one in got]
-    if None in said:
-        return "not-a-bool", f"return True or False; got {describe(got[said.index(None)])}."
-    for row, answer in zip(rows, said, strict=True):
-        right = explained(*row)
-        if right is None or right == answer:
-            continue
-        if not math.isfinite(row[0]):
-            return "passes-nan", f"a sum of {row[0]} passes."
-        if row[3] == 1:
-            told = "another number passes" if answer else "the number itself fails"
-            return "one-term", f"a sum of one number has no addition, so only the number itself is right; {told}."
-        off, magnitude = abs(row[0] - row[1]), row[2]
-        told = f"{row[3]} terms, unit roundoff {row[4]:.3g}, difference {off:.3g}, magnitude {magnitude:.3g}"
-        if answer:
-            return "too-loose", f"{told}: rounding does not explain this, and it passes."
-        return "too-strict", f"{told}: rounding explains this, and it fails."
-    return None
+def close_fault(row: Row, got: object, right: bool | None) -> Fault | None:
+    if type(got).__name__ not in ("bool", "bool_"):
+        return "not-a-bool", f"return True or False; got {describe(got)}."
+    if right is None or right == bool(got):
+        return None
+    one, want, magnitude, terms, roundoff = row
+    if not math.isfinite(one):
+        return "passes-nan", f"a sum of {one} passes."
+    if terms == 1:
+        told = "another number passes" if got else "the number itself fails"
+        return "one-term", f"a sum of one number has no addition, so only the number itself is right; {told}."
+    told = f"{terms} terms, unit roundoff {roundoff:.3g}, difference {abs(one - want):.3g}, magnitude {magnitude:.3g}"
+    if got:
+        return "too-loose", f"{told}: rounding does not explain this, and it passes."
+    return "too-strict", f"{told}: rounding explains this, and it fails."
 
 
 JUDGING = Judging(
     shares="values:sums 0.25, values:faults 0.25, generality:worst 0.25, generality:cancel 0.125, "
     "generality:edges 0.125",
     cases=_sum_cases,
-    verdicts=lambda params, case, outcome: judged(case, close_fault(case, outcome.value), named=True),
+    verdicts=table(Checked("", close_fault, want=explained)),
     why="""Each of the additions is off by at most u times its result, and no partial sum exceeds the sum of all
 absolute values. The bound needs nothing else: no order, no luck. Cancellation makes the *relative* error of the sum as
 large as you like.""",

@@ -36,14 +36,6 @@ def audit_context() -> dict[str, tuple[float, str, str]]:
 # ~ (2 / 8, ==> (1 / 8,
 # ~ (16 * 8 * 4, ==> (4096.0,
 # ~ ((1 / 8) ** 2, ==> (1 / 8,
-# %% wrong: everything as printed => values blind  from: the printed numbers
-# ~ return { ==> good = {
-#       }
-# +     return {name: (number, "right", "as printed") for name, (number, *_) in good.items()}
-# %% wrong: everything is wrong => values wrong-verdict
-# ~ return { ==> good = {
-#       }
-# +     return {name: (number, "wrong", "counted twice") for name, (number, _, _) in good.items()}
 # %% wrong: pairs of tokens are forgotten => values linear
 # > this is the factor of everything but attention; pairs of tokens count here.
 # ~ (131072 / 8192) ** 2 ==> 131072 / 8192
@@ -65,8 +57,6 @@ def audit_context() -> dict[str, tuple[float, str, str]]:
 # %% wrong: one replica => values
 # > this is one data-parallel rank's.
 # ~ 8 * 16 * 131072 ==> 16 * 131072
-# %% wrong: the other cause => values wrong-cause
-# ~ "both sides are split" ==> "one block more"
 # %% wrong: the busy share => values busy
 # > this is the busy share.
 # ~ 1 - 16 ==> 16

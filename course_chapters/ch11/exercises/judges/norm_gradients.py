@@ -112,8 +112,6 @@ def sync_gradients(comm, gradients: dict, kinds: dict) -> dict:
 # ~~ zip(names, parts)}}
 # %% wrong: as it was => values averaged  from: the card
 # > partial gradients were averaged; each rank's tokens add their own share to the sum.
-# %% wrong: averaged in one => values averaged
-# ~ all_reduce(flat) ==> all_reduce(flat, op="AVG")
 # %% wrong: not synced => values
 # > partial gradients of other ranks are missing, so the copies drift apart.
 # ~ if names: ==> if False:

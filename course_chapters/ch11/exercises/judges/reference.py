@@ -8,7 +8,7 @@ from torch import Tensor
 from course_chapters.ch11.exercises.probes import WEIGHED, Mask, mask
 from course_grader.judging import Case, Fault, Outcome, Random, Weighed, Worked, hidden, placed
 from course_grader.judging.ranks import moved_early, on_ranks
-from course_grader.judging.tensors import close, normal, tensor_fault
+from course_grader.judging.tensors import close, coin_of, normal, tensor_fault
 from course_lib.parallel.context.log_sum_exp_merge import attend
 
 # positions of all ranks, mask, and a rank's queries, keys, values and more
@@ -86,17 +86,23 @@ def _alike(got: object, want: dict[str, object]) -> bool:
     return type(got) is dict and all(close(got.get(name), each, 1e-3) for name, each in tensors)
 
 
-def weighed(right: Worked, rows: Callable[[dict[str, object]], PerRank], blocks: float) -> Weighed:
+def weighed(
+    right: Worked,
+    rng: Random,
+    blocks: float,
+    more: Callable[[torch.Generator, PerRank], PerRank] = lambda coin, rows: rows,
+) -> Weighed:
     """A case on ten ranks with 4 MB of keys and values each, made there, and a small one before it.
 
-    `rows(options)` gives the ranks' arguments, and `blocks` how many times a rank's keys and values all of its memory
-    may come to, the given tensors and what is under way included.
+    `more` adds to the ranks' arguments, and `blocks` says how many times a rank's keys and values all of its memory may
+    come to, the given tensors and what is under way included.
     """
+    coin, positions = coin_of(rng), cut(20, RANKS, rng, "contiguous")
     columns = torch.tensor([3, 64 * 7 + 5, 64 * 1999 + 40])
 
     def case(name: str, times: int) -> Case:
-        at = columns % (64 * times)
-        return hidden(name, "cost:memory", per_rank=rows({WEIGHED: (times, at)}), seconds=30.0)
+        rows = shards(coin, positions, ("causal", {WEIGHED: (times, columns % (64 * times))}), 2, 2, 64)
+        return hidden(name, "cost:memory", per_rank=more(coin, rows), seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
         sent = min(outcome.meter.get("bytes_sent", [0])) >= 8 * block

@@ -1,9 +1,9 @@
 import torch
 
-from course_chapters.ch11.exercises.judges.reference import RANKS, block_bytes, cut, rank_fault, shards, weighed
+from course_chapters.ch11.exercises.judges.reference import block_bytes, cut, rank_fault, shards, weighed
 from course_chapters.ch11.exercises.judges.shared import log_sum_fault
 from course_chapters.ch11.exercises.probes import MEASURED
-from course_grader.judging import Case, Judging, Outcome, Params, Random, Weighed, Worked, oracle
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Worked, oracle
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.mistakes import Fault, placed
 from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE, PerRank
@@ -91,17 +91,11 @@ def _ring_memory(case: Case, outcome: Outcome) -> Fault | None:
 HELD = 10.0  # blocks a rank may come to hold, the given tensors and messages under way included
 
 
-def _ring_weighed(params: Params, rng: Random) -> Weighed:
-    coin = coin_of(rng)
-    positions = cut(20, RANKS, rng, "contiguous")
-    return weighed(right, lambda options: shards(coin, positions, ("causal", options), 2, 2, 64), HELD)
-
-
 JUDGING = Judging(
     shares="values:attention 0.3, cost:bytes 0.2, cost:memory 0.1, protocol:safe 0.1, generality:layouts 0.1, "
     "generality:masks 0.1, generality:numbers 0.1",
     measured_by_worker=("cost:memory",),
-    weighed=_ring_weighed,
+    weighed=lambda params, rng: weighed(right, rng, HELD),
     cases=_ring_cases,
     verdicts=oracle(_ring_fault, {"cost:bytes": _ring_bytes}, named=True),
     why="""Attention is a sum over keys, and log-sums let it be merged block by block. Each block passes every rank

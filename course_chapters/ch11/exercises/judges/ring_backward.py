@@ -1,7 +1,6 @@
 import torch
 
 from course_chapters.ch11.exercises.judges.reference import (
-    RANKS,
     PerRank,
     block_bytes,
     cut,
@@ -11,7 +10,7 @@ from course_chapters.ch11.exercises.judges.reference import (
     whole,
 )
 from course_chapters.ch11.exercises.probes import MEASURED
-from course_grader.judging import Case, Judging, Outcome, Params, Random, Weighed, Worked, oracle
+from course_grader.judging import Case, Judging, Outcome, Params, Random, Worked, oracle
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.mistakes import Fault
 from course_grader.judging.ranks import BUFFERS_LATE, LATE
@@ -92,18 +91,11 @@ def _memory(case: Case, outcome: Outcome) -> Fault | None:
 HELD = 16.0  # blocks a rank may come to hold, the given tensors and messages under way included
 
 
-def _weighed(params: Params, rng: Random) -> Weighed:
-    coin, positions = coin_of(rng), cut(20, RANKS, rng, "contiguous")
-    return weighed(
-        right, lambda options: _with_output(coin, shards(coin, positions, ("causal", options), 2, 2, 64)), HELD
-    )
-
-
 JUDGING = Judging(
     shares="values:kv 0.35, cost:bytes 0.2, cost:memory 0.1, protocol:safe 0.1, generality:heads 0.1, "
     "generality:layouts 0.15",
     measured_by_worker=("cost:memory",),
-    weighed=_weighed,
+    weighed=lambda params, rng: weighed(right, rng, HELD, _with_output),
     cases=_cases,
     verdicts=oracle(_fault, {"cost:bytes": _bytes}, named=True),
     why="""P follows from the saved log-sum, so no forward pass is repeated and no P is stored. dQ stays at home,

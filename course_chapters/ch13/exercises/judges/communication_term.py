@@ -49,28 +49,20 @@ def published() -> tuple[tuple[tuple[Table, Table, Table], float, float, str], .
 NEAR_PUBLISHED = 0.05  # relative: the right term predicts all six steps within 3.3 %
 
 
-def _predictions(values: Sequence[Mapping[str, float]]) -> list[tuple[float, float, str]]:
-    """The error of each published step with the term, the error without it, and its name."""
-    pairs = zip(published(), values, strict=True)
-    return [
-        ((alone + sum(got.values())) / seconds - 1, alone / seconds - 1, name)
-        for (_, alone, seconds, name), got in pairs
-    ]
-
-
 MALFORMED = ("wrong-shape", "missing-part", "extra-part", "not-a-number", "one-number", "returned-none")
 
 
 def _published_verdicts(case: Case, values: Sequence[Mapping[str, float]], fault: Fault | None) -> list[Verdict]:
     if fault and fault[0] in MALFORMED:
         return judged(case, fault)
-    found = _predictions(values)
-    error, _, name = max(found, key=lambda each: abs(each[0]))
+    pairs = zip(published(), values, strict=True)
+    found = [((alone + sum(got.values())) / seconds - 1, name) for (_, alone, seconds, name), got in pairs]
+    error, name = max(found, key=lambda each: abs(each[0]))
     told = f"{name}: compute and your term together are {100 * error:+.1f} % off the published step"
     if abs(error) > NEAR_PUBLISHED:
         where = Wrong(*fault).where if fault else ()
         return judged(case, Wrong("", f"{told}; within {100 * NEAR_PUBLISHED:g} % is possible.", f"{told}; ", where))
-    bare = max(abs(without) for _, without, _ in found)
+    bare = max(abs(alone / seconds - 1) for _, alone, seconds, _ in published())
     message = (
         f"The worst of six published steps is {100 * abs(error):.1f} % off; without your term it is {100 * bare:.0f} %."
     )

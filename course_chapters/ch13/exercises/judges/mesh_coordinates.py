@@ -100,6 +100,20 @@ def groups(sizes, axis):
     firsts = [at for at in places if at[axis] == 0]
     return [[rank_of({**at, axis: k}, sizes) for k in range(sizes[axis])] for at in firsts]
 # %% right: torch reshapes
+# -     at = {}
+# -     for axis in reversed(sizes) if fastest == "last" else sizes:
+# -         rank, at[axis] = divmod(rank, sizes[axis])
+# -     return at
+# +     names = list(sizes) if fastest == "last" else list(sizes)[::-1]
+# +     grid = torch.arange(math.prod(sizes.values())).reshape([sizes[name] for name in names])
+# +     return dict(zip(names, (grid == rank).nonzero()[0].tolist()))
+# -     rank = 0
+# -     for axis in sizes if fastest == "last" else reversed(sizes):
+# -         rank = rank * sizes[axis] + at[axis]
+# -     return rank
+# +     names = list(sizes) if fastest == "last" else list(sizes)[::-1]
+# +     grid = torch.arange(math.prod(sizes.values())).reshape([sizes[name] for name in names])
+# +     return grid[tuple(at[name] for name in names)].item()
 # -     places = [coordinates(rank, sizes) for rank in range(math.prod(sizes.values()))]
 # -     firsts = [at for at in places if at[axis] == 0]
 # -     return [[rank_of({**at, axis: k}, sizes) for k in range(sizes[axis])] for at in firsts]

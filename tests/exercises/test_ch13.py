@@ -27,10 +27,9 @@ def test_the_stuck_ranks_are_those_that_do_not_finish_on_the_metered_cluster(dir
                 comm.recv(torch.zeros(1), (comm.rank + 1) % comm.size, tag=9)  # nobody ever sends this
             for kind, axis in waits:
                 group = next(group for group in groups(sizes, axis) if comm.rank in group)
-                at, others = group.index(comm.rank), [rank for rank in group if rank != comm.rank]
                 if kind == "all":
-                    works = [comm.isend(torch.zeros(1), rank) for rank in others]
-                    works += [comm.irecv(torch.zeros(1), rank) for rank in others]
+                    others = [rank for rank in group if rank != comm.rank]
+                    works = [post(torch.zeros(1), rank) for post in (comm.isend, comm.irecv) for rank in others]
                     [work.wait() for work in works]
                     continue
                 order = group if direction == "forward" else group[::-1]

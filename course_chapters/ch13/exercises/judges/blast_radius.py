@@ -47,7 +47,7 @@ def _stalled_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _stalled_fault(row: object, got: Sequence[int], want: Sequence[int]) -> Fault | None:
+def _stalled_fault(row: Sequence[object], got: Sequence[int], want: Sequence[int]) -> Fault | None:
     return ("not-sorted", "sort the ranks.") if list(got) != sorted(got) else plain_fault(row, list(got), want)
 
 

@@ -1,4 +1,5 @@
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from course_chapters.ch13.exercises.cheapest_layout import KEYS
@@ -28,22 +29,16 @@ class Row(NamedTuple):
 Trap = Callable[[Row, Layout], bool]  # of a row and its best layout
 
 
-def valid(cluster: Sizes, model: Sizes) -> Iterator[Layout]:
-    per = cluster["per_server"]
-    for gpus in range(per, cluster["gpus"] + 1, per):
-        for tp in range(1, per + 1):
-            for pp in range(1, model["layers"] + 1):
-                if why_invalid(cluster, model, (gpus, tp, pp, 1)):
-                    continue
-                own = model["sequences"] * tp * pp // gpus
-                yield from ((gpus, tp, pp, micro) for micro in range(1, own + 1) if own % micro == 0)
-
-
 def costs(row: Row) -> Costs:
+    """What each valid layout costs."""
+    cluster, model, per = row.cluster, row.model, row.cluster["per_server"]
+    sizes = range(per, cluster["gpus"] + 1, per), range(1, per + 1), range(1, model["layers"] + 1)
     found = {}
-    for layout in valid(row.cluster, row.model):
-        seconds, held = measured(row.spec, row.cluster, row.model, layout)
-        found[layout] = row.steps * seconds, layout[0] * row.steps * seconds, held
+    for gpus, tp, pp in (each for each in itertools.product(*sizes) if not why_invalid(cluster, model, (*each, 1))):
+        own = model["sequences"] * tp * pp // gpus
+        for layout in ((gpus, tp, pp, micro) for micro in range(1, own + 1) if own % micro == 0):
+            seconds, held = measured(row.spec, cluster, model, layout)
+            found[layout] = row.steps * seconds, gpus * row.steps * seconds, held
     return found
 
 
@@ -96,10 +91,9 @@ def _row(rng: Random, **given: Any) -> Row:
     """A cluster, a model and a job; the limit is open."""
     per = given.get("per", rng.choice((4, 8)))
     gpus = per * given.get("servers", rng.choice((2, 3, 4, 6))) + given.get("spare", 0)
-    layers = given.get("layers", rng.choice((12, 18, 24, 30)))
     model = {
+        "layers": given.get("layers", rng.choice((12, 18, 24, 30))),
         "heads": given.get("heads", rng.choice((8, 12, 16, 24))),
-        "layers": layers,
         "sequences": given.get("sequences", rng.choice((24, 48, 60, 96))),
     }
     spec = {
@@ -131,14 +125,12 @@ def telling(goal: str, rng: Random, *traps: Trap, **given: object) -> Row:
 
 
 def _exactly(goal: str, rng: Random, at: str, by: int = 0) -> Row:
-    """A row whose best layout uses up all of the memory or all of the limit; with `by` = −1, just too little of it is
-    left."""
+    """A row whose best layout uses up all of the memory or of the limit; with `by` = −1, just too little is left."""
     while True:
         row = telling(goal, rng)
         right, table = best(goal, row), costs(row)
-        full = (table[right][2] + by, row.limit)
-        spent = (row.cluster["memory"], asked(goal, table[right])[1] + by / 128)
-        tight = row.on(*(full if at == "memory" else spent))
+        memory = table[right][2] + by if at == "memory" else row.cluster["memory"]
+        tight = row.on(memory, asked(goal, table[right])[1] + by / 128 if at == "limit" else row.limit)
         found = allowed(goal, tight, table)
         lowest = min(found.values(), default=-1.0)
         if (by == 0) == (found.get(right) == lowest) and list(found.values()).count(lowest) == 1:
@@ -171,57 +163,54 @@ def _search_cases(params: Params, rng: Random) -> list[Case]:
     open_rows = [telling(goal, rng, other_goal, gpus_differ, no_limit) for _ in range(2)]
     pipelines = drawn(lambda row, right: right[2] > 1 and right[3] > 1)
     odd = {"per": 8, "servers": 3, "heads": 24, "layers": 18, "sequences": 60}
-    eighteen = drawn(lambda row, right: any(n & (n - 1) for n in right), **odd)
-    idle = drawn(lambda row, right: row.cluster["per_server"] < right[0] < row.cluster["gpus"], servers=5, sequences=48)
     missed, full = _row(rng)._replace(limit=1.0, spec=example.spec), _row(rng).on(10**8, 1e18)
-    server = _row(rng, per=8, servers=1, heads=12)
     small = {**_row(rng).spec, "state": 40 * GB, "activations": GB}
-    alone = _limited(goal, server._replace(spec=small), rng) or example
+    server = _row(rng, per=8, servers=1, heads=12)._replace(spec=small)
     talkative, large = {"tp_seconds": 20.0, "state": 60 * GB, "activations": GB}, {"state": 900 * GB, "activations": GB}
     part = {"per": 4, "servers": 3, "spare": 3}  # the last server is not whole
-    no_tp = drawn(lambda row, right: right[1] == 1, **part, sequences=48, spec=talkative)
-    deep = drawn(lambda row, right: right[2] == 4, per=4, servers=6, layers=4, sequences=96, spec=large)
     heavy = {"state": 90 * GB, "activations": 60 * GB}
-    single = drawn(lambda row, right: right[3] == 1, servers=4, layers=24, sequences=48, spec=heavy)
     far = {"state": 8000 * GB, "activations": GB}
-    many = telling(goal, rng, per=4, servers=31, layers=31, heads=12, sequences=24, spec=far)
     roomy = {"state": 60 * GB, "activations": 10 * GB, "tp_seconds": 0.01}
     big = {"per": 12, "servers": 2, "layers": 2, "heads": 12, "sequences": 120, "spec": roomy}
-    coarse = drawn(lambda row, right: right[1] == 12 and right[3] > 24, **big)
 
     def again(row: Row) -> Row:
         """Another job on the same cluster and model, with another best layout."""
-        while not (other := _limited(goal, row._replace(spec=_row(rng).spec), rng)) or best(goal, other) == best(
-            goal, row
-        ):
-            pass
+        other = None
+        while not other or best(goal, other) == best(goal, row):
+            other = _limited(goal, row._replace(spec=_row(rng).spec), rng)
         return other
 
-    def hide(name: str, share: str, row: Row) -> Case:
-        return hidden(name, share, *row)
-
+    sizes = {
+        "three servers, 18 layers": drawn(lambda row, right: any(n & (n - 1) for n in right), **odd),
+        "a cluster of which a part is best": drawn(
+            lambda row, right: row.cluster["per_server"] < right[0] < row.cluster["gpus"], servers=5, sequences=48
+        ),
+        "the same cluster and model, another job": again(open_rows[0]),
+        "31 layers on 31 servers": telling(goal, rng, per=4, servers=31, layers=31, heads=12, sequences=24, spec=far),
+        "large micro-batches": drawn(lambda row, right: right[1] == 12 and right[3] > 24, **big),
+        "no tensor parallelism": drawn(lambda row, right: right[1] == 1, **part, sequences=48, spec=talkative),
+        "one layer a stage": drawn(
+            lambda row, right: right[2] == 4, per=4, servers=6, layers=4, sequences=96, spec=large
+        ),
+        "micro-batches of one sequence": drawn(
+            lambda row, right: right[3] == 1, servers=4, layers=24, sequences=48, spec=heavy
+        ),
+        "one server": _limited(goal, server, rng) or example,
+        "one sequence in all": _row(rng, servers=1, sequences=1).on(10**15, 1e18),
+    }
     return [
         shown("four servers", "values:best", *example),
-        *(hide("another job", "values:best", row) for row in open_rows),
-        hide("a model that needs a pipeline", "values:best", pipelines),
-        hide("three servers, 18 layers", "generality:sizes", eighteen),
-        hide("a cluster of which a part is best", "generality:sizes", idle),
-        hide("the same cluster and model, another job", "generality:sizes", again(open_rows[0])),
-        hide("31 layers on 31 servers", "generality:sizes", many),
-        hide("large micro-batches", "generality:sizes", coarse),
-        hide("no tensor parallelism", "generality:sizes", no_tp),
-        hide("one layer a stage", "generality:sizes", deep),
-        hide("micro-batches of one sequence", "generality:sizes", single),
-        hide("memory decides", "generality:memory", drawn(no_memory)),
-        hide("a layout that fills the memory", "generality:memory", _exactly(goal, rng, "memory")),
-        hide("a layout that needs one byte more", "generality:memory", _exactly(goal, rng, "memory", -1)),
-        hide("the limit decides", "generality:limit", drawn(no_limit)),
-        hide("a layout that uses up the limit", "generality:limit", _exactly(goal, rng, "limit")),
-        hide("a layout just over the limit", "generality:limit", _exactly(goal, rng, "limit", -1)),
-        hide("a limit that nothing meets", "generality:none", missed),
-        hide("a model that fits nowhere", "generality:none", full),
-        hide("one server", "generality:sizes", alone),
-        hide("one sequence in all", "generality:sizes", _row(rng, servers=1, sequences=1).on(10**15, 1e18)),
+        *(hidden("another job", "values:best", *row) for row in open_rows),
+        hidden("a model that needs a pipeline", "values:best", *pipelines),
+        *(hidden(name, "generality:sizes", *row) for name, row in sizes.items()),
+        hidden("memory decides", "generality:memory", *drawn(no_memory)),
+        hidden("a layout that fills the memory", "generality:memory", *_exactly(goal, rng, "memory")),
+        hidden("a layout that needs one byte more", "generality:memory", *_exactly(goal, rng, "memory", -1)),
+        hidden("the limit decides", "generality:limit", *drawn(no_limit)),
+        hidden("a layout that uses up the limit", "generality:limit", *_exactly(goal, rng, "limit")),
+        hidden("a layout just over the limit", "generality:limit", *_exactly(goal, rng, "limit", -1)),
+        hidden("a limit that nothing meets", "generality:none", *missed),
+        hidden("a model that fits nowhere", "generality:none", *full),
     ]
 
 

@@ -1,10 +1,10 @@
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
 from course_chapters.ch09 import tensor_scaling
-from course_grader.judging import Breakdown, Fault, Judging, Params, Worked, Wrong, each_changed, hidden, judged, shown
+from course_grader.judging import Breakdown, Judging, Params, Worked, Wrong, each_changed, hidden, judged, shown
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 from course_lib.estimate.facts import collectives
@@ -49,13 +49,11 @@ def published() -> tuple[tuple[tuple[Table, Table, Table], float, float, str], .
 NEAR_PUBLISHED = 0.05  # relative: the right term predicts all six steps within 3.3 %
 
 
-MALFORMED = ("wrong-shape", "missing-part", "extra-part", "not-a-number", "one-number", "returned-none")
-
-
-def _published_verdicts(case: Case, values: Sequence[Mapping[str, float]], fault: Fault | None) -> list[Verdict]:
-    if fault and fault[0] in MALFORMED:
+def _communication_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault = TERM.fault(case, outcome.value)
+    if case.part != "published":
         return judged(case, fault)
-    pairs = zip(published(), values, strict=True)
+    pairs = zip(published(), outcome.value, strict=True)
     found = [((alone + sum(got.values())) / seconds - 1, name) for (_, alone, seconds, name), got in pairs]
     error, name = max(found, key=lambda each: abs(each[0]))
     told = f"{name}: compute and your term together are {100 * error:+.1f} % off the published step"
@@ -98,11 +96,6 @@ def _communication_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("axes of one rank", "generality:ones", 0, alone),
         hidden("one number differs", "generality:ones", 0, alike),
     ]
-
-
-def _communication_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = TERM.fault(case, outcome.value)
-    return _published_verdicts(case, outcome.value, fault) if case.part == "published" else judged(case, fault)
 
 
 JUDGING = Judging(

@@ -1,6 +1,7 @@
 from course_chapters.ch13.exercises.probes import searched
-from course_grader.exercises import Anything, Card, Worth
+from course_grader.exercises import Card, DictOf, Maybe, Number, Worth
 
+KEYS = "gpus", "tp", "pp", "micro"
 GOALS = {
     "cheapest": "the **fewest GPU-seconds** (gpus × steps × seconds) among the layouts whose run, steps × seconds, "
     "takes at most `limit` seconds",
@@ -42,5 +43,5 @@ or all of the limit is allowed. Of equally good layouts, return any. There are n
     structural="goal",
     needs=("02", "08", "09", "10"),
     probe=searched,
-    returns=Anything("a layout and the number of calls"),
+    returns=DictOf({"layout": Maybe(DictOf(dict.fromkeys(KEYS, Number(whole=True))))}),
 )

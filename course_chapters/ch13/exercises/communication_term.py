@@ -1,4 +1,4 @@
-from course_grader.exercises import Anything, Card, Rows, Worth
+from course_grader.exercises import Card, DictOf, Number, Rows, Worth
 
 REDUCED = {
     "all-reduce": "one ring all-reduce of the gradients, once a step",
@@ -41,5 +41,5 @@ step. It returns the seconds that one GPU communicates on each axis, as a dictio
     vary=lambda draw: {"reduced": "ZeRO-3", "means": REDUCED["ZeRO-3"]},
     structural="reduced",
     needs=("08", "09", "10"),
-    returns=Rows(Anything("a dictionary of seconds by axis")),
+    returns=Rows(DictOf(dict.fromkeys(("tp", "cp", "pp", "dp"), Number("seconds")))),
 )

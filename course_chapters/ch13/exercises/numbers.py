@@ -12,7 +12,7 @@ from course_lib.estimate.facts import collectives as measured
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.running_plan import LAYOUT, MICROBATCHES, SEQUENCES, SHARDED
 from course_lib.estimate.running_plan import MODEL as PLAN
-from course_lib.estimate.units import BILLION, DAY, GB, bytes_text, duration_text, number_text, percent_text, rate_text
+from course_lib.estimate.units import DAY, GB, bytes_text, duration_text, number_text, percent_text, rate_text
 from course_lib.messages import count_text
 from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, axis_seconds, network
@@ -34,6 +34,7 @@ MEASURED = measured.series("H100 nodes")[-1]
 GRADIENT = planner.Software().grad_bytes
 REGIME_DAYS, REGIME_STEP = 60, 10  # budgets with which the cube opens: days of a run, seconds of a step
 SMALL_GPUS, MANY_GPUS = 8, 128  # of the explorer's presets
+_PRESETS = ("7b", 7e9, 1), ("7b_fsdp", 7e9, SMALL_GPUS), ("128", LARGE.params, MANY_GPUS)  # parameters, GPUs
 
 
 @cache
@@ -52,16 +53,6 @@ def only_sharded() -> Plan:
 def _plan_moving() -> float:
     """Seconds in which the plan's bytes along `tp` pass NVLink at the rate that it sustains."""
     return planned().sent["tp"] / planned().cluster.inside.bandwidth
-
-
-def _plan_degrees() -> str:
-    """The plan's mesh, as the cards write degrees."""
-    return ", ".join(f"{axis} = {getattr(planned().layout, axis)}" for axis in ("tp", "pp", "dp"))
-
-
-def _plan_message() -> float:
-    """Bytes that one all-reduce of the plan adds up along `tp`: the activations of a micro-batch of one sequence."""
-    return float(WIDTH * planned().job.seq * memory.shape(PLAN).hidden)
 
 
 def regathered() -> float:
@@ -121,10 +112,8 @@ def _state(params: float, convention: str, gpus: int = 1) -> str:
 
 
 def _smallest_power(convention: str) -> str:
-    size = 1
-    while memory.zero_bytes(float(LARGE.params), 3, size, convention) > float(H100.memory):
-        size *= 2
-    return str(size)
+    whole = memory.zero_bytes(float(LARGE.params), 3, 1, convention)
+    return str(2 ** math.ceil(math.log2(whole / float(H100.memory))))
 
 
 def _reach(wire: str) -> float:
@@ -132,16 +121,10 @@ def _reach(wire: str) -> float:
     return float(H100.matmul_flops) / float(H100.link_one_way if wire == "link" else H100.network_one_way)
 
 
-def _reach_text(wire: str) -> str:
-    return f"{_reach(wire):,.0f} FLOPs"
-
-
 _BOUND = {
-    "data": lambda bound: f"{math.ceil(bound):,} tokens",
-    "sharded": lambda bound: f"{math.ceil(bound):,} tokens",
+    **dict.fromkeys(("data", "sharded", "context"), lambda bound: f"{math.ceil(bound):,} tokens"),
     "tensor": lambda bound: count_text(math.floor(bound), "rank"),
     "pipeline": lambda bound: count_text(math.floor(bound), "stage"),
-    "context": lambda bound: f"{math.ceil(bound):,} tokens",
     "expert": lambda bound: f"width {math.ceil(bound):,}",
 }
 
@@ -155,7 +138,7 @@ def _gb(nbytes: float) -> str:
     return f"{number_text(nbytes / GB)} GB/s"
 
 
-def film_inside() -> str:
+def _film_inside() -> str:
     """Bytes across the borders of servers in the recorded step with tp inside them."""
     from course_chapters.ch13.mesh_film import record  # loads torch
 
@@ -165,7 +148,7 @@ def film_inside() -> str:
 NUMBERS: Mapping[str, Callable[[], str]] = {
     **opening("13"),
     "gpus": lambda: str(GPUS),
-    "film_inside": film_inside,
+    "film_inside": _film_inside,
     "days": lambda: f"{DEADLINE / DAY:g} days",
     "tokens": lambda: f"{TOKENS / 1e12:g} T tokens",
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
@@ -199,10 +182,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "thin_tp": lambda: duration_text(axis_seconds(Mesh({"tp": 2, "dp": 8}), "tp", GB, network(H100.name))),
     # Llama 3's recipe
     "llama_gpus": lambda: f"{LONG.devices:,.0f}",
-    "llama_dp": lambda: f"{LONG.dp:g}",
-    "llama_cp": lambda: f"{LONG.cp:g}",
-    "llama_pp": lambda: f"{LONG.pp:g}",
-    "llama_tp": lambda: f"{LONG.tp:g}",
+    **{f"llama_{axis}": partial("{:g}".format, getattr(LONG, axis)) for axis in ("dp", "cp", "pp", "tp")},
     "llama_sequences": lambda: f"{LONG.batch_tokens / LONG.seq_len:g}",
     "llama_each": lambda: f"{LONG.batch_tokens / LONG.seq_len / LONG.dp:g}",
     "small_group": lambda: _state(LARGE.params, "B", SMALL_GPUS),
@@ -217,25 +197,24 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "hsdp_measured_gpus": lambda: f"{MEASURED.ranks} GPUs",
     "hsdp_measured_seconds": lambda: duration_text(_least_hsdp().inside / float(MEASURED.bus_bandwidth)),
     # presets
-    "preset_7b": lambda: _state(7 * BILLION, "A"),
-    "preset_7b_16": lambda: _state(7 * BILLION, "B"),
-    "preset_7b_fsdp": lambda: _state(7 * BILLION, "A", SMALL_GPUS),
-    "preset_7b_fsdp_16": lambda: _state(7 * BILLION, "B", SMALL_GPUS),
-    "preset_128": lambda: _state(LARGE.params, "A", MANY_GPUS),
-    "preset_128_16": lambda: _state(LARGE.params, "B", MANY_GPUS),
+    **{
+        f"preset_{name}{tail}": partial(_state, params, convention, gpus)
+        for name, params, gpus in _PRESETS
+        for tail, convention in (("", "A"), ("_16", "B"))
+    },
     "regime_days": lambda: f"{REGIME_DAYS} days",
     "regime_mfu": lambda: percent_text(MFU),
     "regime_step": lambda: duration_text(REGIME_STEP),
-    **{f"reach_{wire}": partial(_reach_text, wire) for wire in ("link", "network")},
+    **{f"reach_{wire}": partial("{:,.0f} FLOPs".format, _reach(wire)) for wire in ("link", "network")},
     **{f"hide_{axis}_{wire}": partial(hidden, axis, wire) for axis in _BOUND for wire in ("link", "network")},
     # the plan
     "plan_step": lambda: duration_text(planned().seconds),
     "plan_mfu": lambda: percent_text(planned().mfu),
     "plan_attention_mfu": lambda: percent_text(planned().attention_mfu),
-    "plan_degrees": _plan_degrees,
+    "plan_degrees": lambda: ", ".join(f"{axis} = {getattr(planned().layout, axis)}" for axis in ("tp", "pp", "dp")),
     "plan_layers": lambda: count_text(int(memory.shape(PLAN).layers // planned().layout.pp), "layer"),
     "plan_each": lambda: f"{planned().microbatches} sequences",
-    "plan_message": lambda: bytes_text(_plan_message()),
+    "plan_message": lambda: bytes_text(float(WIDTH * planned().job.seq * memory.shape(PLAN).hidden)),  # one sequence
     "plan_tp_again": lambda: bytes_text(regathered()),
     "plan_tp_sent": lambda: bytes_text(planned().sent["tp"]),
     "plan_tp_rate": lambda: _gb(planned().cluster.inside.bandwidth),

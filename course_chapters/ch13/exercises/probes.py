@@ -24,8 +24,10 @@ def mesh_run(answer: Answer, case: Case, comm: Comm | None = None) -> object:
 
 
 def why_invalid(cluster: Mapping[str, int], model: Mapping[str, int], layout: Sequence[int]) -> str:
-    """Which rule of the card a layout of positive whole numbers breaks; "" for a valid one."""
+    """Which rule of the card a layout breaks; "" for a valid one."""
     gpus, tp, pp, micro = layout
+    if any(type(each) is not int or each < 1 for each in layout):
+        return f"sizes are whole numbers from 1, not {layout}"
     if gpus % cluster["per_server"]:
         return f"{gpus} GPUs are not a whole number of servers of {cluster['per_server']}"
     if gpus > cluster["gpus"]:
@@ -65,8 +67,6 @@ def searched(answer: Answer, case: Case, comm: Comm | None = None) -> object:
 
     def evaluate(gpus: int, tp: int, pp: int, micro: int) -> tuple[float, int]:
         layout = gpus, tp, pp, micro
-        if any(type(each) is not int or each < 1 for each in layout):
-            raise ValueError(f"evaluate: sizes are whole numbers from 1, not {layout}.")
         if broken := why_invalid(cluster, model, layout):
             raise ValueError(f"evaluate: {broken}.")
         return measured(spec, cluster, model, layout)

@@ -39,13 +39,6 @@ def audit_meshes():
 # %% right: other spellings
 # ~ (16_384 / (8 * 16 * 16), "wrong", "no such product") ==> [16_384 / 8 / 16 / 16, "wrong", "no such product"]
 # ~ "wrong", "does not fit" ==> "Wrong", "Does not fit"
-# %% right: from the facts
-#       """{id: (your number, "right" or "wrong", cause)} for every statement."""
-# +     from course_lib.estimate import facts
-# +     h100, llama = facts.device("H100 SXM"), facts.model("llama3-405b")
-# ~ 450 / 50 ==> float(h100.link_one_way / h100.network_one_way)
-# ~ 126 / 16 ==> float(llama.layers) / 16
-# ~ 405 / 80 ==> 405e9 / float(h100.memory)
 # %% right: two layers fewer, within five per cent
 # ~ 126 / 16 ==> 124 / 16
 # %% wrong: sequence parallelism is an axis => values as-printed

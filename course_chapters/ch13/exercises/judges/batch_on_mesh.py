@@ -123,8 +123,6 @@ def tokens_held(micro, length, cp):
 # > None, not 0, where it does not divide.
 # ~ return None ==> return 0
 # ~ sequences % (dp * micro) == 0 else None ==> sequences % (dp * micro) == 0 else 0
-# %% wrong: zero for sequences left over => generality zero-for-none
-# ~ sequences % (dp * micro) == 0 else None ==> sequences % (dp * micro) == 0 else 0
 # %% wrong: whole sequences => values
 # > cp cuts the sequence; a rank holds a part.
 # ~ micro * (length // cp) if length % cp == 0 else None ==> micro * length

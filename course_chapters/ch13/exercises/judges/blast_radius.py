@@ -1,8 +1,8 @@
 import math
 from collections.abc import Sequence
 
-from course_chapters.ch13.exercises.judges.shared import Sizes, mesh
-from course_grader.judging import Case, Checked, Fault, Judging, Params, Random, Worked, describe, hidden, shown, table
+from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, plain_fault
+from course_grader.judging import Case, Checked, Fault, Judging, Params, Random, Worked, hidden, shown, table
 
 Waits = Sequence[tuple[str, str]]
 right = Worked("blast-radius")
@@ -20,8 +20,7 @@ def _stalled_cases(params: Params, rng: Random) -> list[Case]:
         return sizes, rng.randrange(math.prod(sizes.values())), list(zip(kinds, axes, strict=True))
 
     def middle(*waits: tuple[str, str]) -> tuple[Sizes, int, Waits]:
-        sizes = {"dp": 2, "pp": 5, "tp": 3}
-        return sizes, rng.choice((7, 10, 22)), list(waits)
+        return {"dp": 2, "pp": 5, "tp": 3}, rng.choice((7, 10, 22)), list(waits)
 
     example = {"dp": 2, "pp": 3, "tp": 4}
     edges: list[tuple[Sizes, int, Waits]] = [
@@ -48,12 +47,8 @@ def _stalled_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _stalled_fault(row: object, got: Sequence[int], want: Sequence[int]) -> Fault | None:
-    if list(got) == want:
-        return None
-    return (
-        ("", f"{describe(list(got))} is not right.") if list(got) == sorted(got) else ("not-sorted", "sort the ranks.")
-    )
+def _stalled_fault(row: Sequence[object], got: Sequence[int], want: Sequence[int]) -> Fault | None:
+    return ("not-sorted", "sort the ranks.") if list(got) != sorted(got) else plain_fault(row, list(got), want)
 
 
 JUDGING = Judging(

@@ -1,10 +1,10 @@
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
 from course_chapters.ch09 import tensor_scaling
-from course_grader.judging import Breakdown, Fault, Judging, Params, Worked, Wrong, each_changed, hidden, judged, shown
+from course_grader.judging import Breakdown, Judging, Params, Worked, Wrong, each_changed, hidden, judged, shown
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
 from course_lib.estimate.facts import collectives
@@ -49,28 +49,18 @@ def published() -> tuple[tuple[tuple[Table, Table, Table], float, float, str], .
 NEAR_PUBLISHED = 0.05  # relative: the right term predicts all six steps within 3.3 %
 
 
-def _predictions(values: Sequence[Mapping[str, float]]) -> list[tuple[float, float, str]]:
-    """The error of each published step with the term, the error without it, and its name."""
-    pairs = zip(published(), values, strict=True)
-    return [
-        ((alone + sum(got.values())) / seconds - 1, alone / seconds - 1, name)
-        for (_, alone, seconds, name), got in pairs
-    ]
-
-
-MALFORMED = ("wrong-shape", "missing-part", "extra-part", "not-a-number", "one-number", "returned-none")
-
-
-def _published_verdicts(case: Case, values: Sequence[Mapping[str, float]], fault: Fault | None) -> list[Verdict]:
-    if fault and fault[0] in MALFORMED:
+def _communication_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault = TERM.fault(case, outcome.value)
+    if case.part != "published":
         return judged(case, fault)
-    found = _predictions(values)
-    error, _, name = max(found, key=lambda each: abs(each[0]))
+    pairs = zip(published(), outcome.value, strict=True)
+    found = [((alone + sum(got.values())) / seconds - 1, name) for (_, alone, seconds, name), got in pairs]
+    error, name = max(found, key=lambda each: abs(each[0]))
     told = f"{name}: compute and your term together are {100 * error:+.1f} % off the published step"
     if abs(error) > NEAR_PUBLISHED:
         where = Wrong(*fault).where if fault else ()
         return judged(case, Wrong("", f"{told}; within {100 * NEAR_PUBLISHED:g} % is possible.", f"{told}; ", where))
-    bare = max(abs(without) for _, without, _ in found)
+    bare = max(abs(alone / seconds - 1) for _, alone, seconds, _ in published())
     message = (
         f"The worst of six published steps is {100 * abs(error):.1f} % off; without your term it is {100 * bare:.0f} %."
     )
@@ -106,11 +96,6 @@ def _communication_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("axes of one rank", "generality:ones", 0, alone),
         hidden("one number differs", "generality:ones", 0, alike),
     ]
-
-
-def _communication_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = TERM.fault(case, outcome.value)
-    return _published_verdicts(case, outcome.value, fault) if case.part == "published" else judged(case, fault)
 
 
 JUDGING = Judging(

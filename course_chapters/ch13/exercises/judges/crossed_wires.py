@@ -2,7 +2,7 @@ import itertools
 from collections.abc import Sequence
 
 from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, mesh_words, plain_fault, strides
-from course_grader.judging import Case, Checked, Fault, Judging, Params, Random, Worked, hidden, shown, table
+from course_grader.judging import Case, Checked, Judging, Params, Random, Worked, hidden, shown, table
 from course_grader.judging.diagnoses import plain_word
 
 Level = tuple[str, int]
@@ -27,9 +27,8 @@ def _level_cases(params: Params, rng: Random) -> list[Case]:
         sizes, inner = mesh(rng, rng.choice((2, 3, 4)), 200, (2, 3, 4, 6, 8)), rng.choice((3, 4, 6, 8))
         outer = inner * rng.choice((2, 3, 4))
         named = rng.sample(("tray", "board", "rack", "pod", "hall"), 3)
-        counts = (inner, outer, outer * rng.choice((2, 5)))
-        levels = list(zip(named, counts, strict=True))[: rng.choice((1, 2, 3))]
-        return sizes, rng.choice(list(sizes)), levels
+        counts = (inner, outer, outer * rng.choice((2, 5)))[: rng.choice((1, 2, 3))]
+        return sizes, rng.choice(list(sizes)), list(zip(named, counts, strict=False))
 
     def whole(count: int) -> list[tuple[Sizes, str, list[Level]]]:
         """Rows in which no group reaches further than rank 0's."""
@@ -39,8 +38,6 @@ def _level_cases(params: Params, rng: Random) -> list[Case]:
     straddling = [
         ({"dp": 8, "tp": 3}, "tp", [("server", 8), ("rack", 16)]),
         ({"dp": 4, "cp": 3, "tp": 2}, "cp", [("tray", 4), ("pod", 12)]),
-    ]
-    straddling += [
         ({"a": 2, "b": 3}, "a", [("tray", 5), ("pod", 10)]),
         ({"a": 3, "b": 5}, "b", [("server", 4), ("rack", 8)]),
         ({"pp": 6, "tp": 6}, "tp", [("server", 8), ("row", 72)]),
@@ -59,14 +56,12 @@ def _level_cases(params: Params, rng: Random) -> list[Case]:
     ]
 
 
-def _level_fault(row: Sequence[object], got: object, want: str | None) -> Fault | None:
-    return plain_fault(row, plain_word(got), want)
-
-
 JUDGING = Judging(
     shares="values:levels 0.35, generality:straddling 0.45, generality:edges 0.2",
     cases=_level_cases,
-    verdicts=table(Checked("", _level_fault, words=_level_words), right=right),
+    verdicts=table(
+        Checked("", lambda row, got, want: plain_fault(row, plain_word(got), want), words=_level_words), right=right
+    ),
     why="Neighbors on an axis are a stride apart, and a group spans (size − 1) strides. Where sizes do not divide a "
     "server, some groups straddle two servers, and all groups wait for the slowest one.",
     pytorch="`init_device_mesh` numbers ranks in the same way; `NCCL_DEBUG=INFO` prints for each channel whether it "
@@ -90,8 +85,6 @@ def widest_level(sizes, axis, levels):
 # %% wrong: first group => generality
 # > this level holds some groups of the axis, rank 0's for one, but another group straddles two of its units.
 # ~ [rank for rank in range(math.prod(sizes.values())) if rank // stride % size == 0] ==> [0]
-# %% wrong: any group => generality first-group
-# ~ if all( ==> if any(
 # %% wrong: by size => values
 # > the number of ranks says nothing about where they are; neighbors on an outer axis are far apart.
 # ~ all(rank // devices == (rank + (size - 1) * stride) // devices for rank in firsts) ==> size <= devices

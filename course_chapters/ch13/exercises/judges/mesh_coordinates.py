@@ -6,7 +6,6 @@ from course_chapters.ch13.exercises.judges.shared import Sizes, mesh, mesh_words
 from course_grader.judging import Case, Checked, Fault, Judging, Params, Worked, hidden, shown, table
 
 right = Worked("mesh-coordinates")
-
 Groups = Sequence[Sequence[int]]  # of ranks
 
 
@@ -56,10 +55,7 @@ def _coordinate_cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         *(shown("the mesh of the example", f"values:{part}", at, [first[at]]) for at, part in enumerate(parts)),
         *(hidden("other meshes", f"values:{part}", at, asked(at, meshes)) for at, part in enumerate(parts)),
-        *(
-            hidden("axes of size one, one axis, other names", "generality:sizes", at, asked(at, odd))
-            for at in range(len(parts))
-        ),
+        *(hidden("axes of size one, one axis, other names", "generality:sizes", at, asked(at, odd)) for at in range(3)),
     ]
 
 
@@ -100,12 +96,27 @@ def groups(sizes, axis):
     firsts = [at for at in places if at[axis] == 0]
     return [[rank_of({**at, axis: k}, sizes) for k in range(sizes[axis])] for at in firsts]
 # %% right: torch reshapes
-# -     places = [coordinates(rank, sizes) for rank in range(math.prod(sizes.values()))]
-# -     firsts = [at for at in places if at[axis] == 0]
-# -     return [[rank_of({**at, axis: k}, sizes) for k in range(sizes[axis])] for at in firsts]
-# +     names = list(sizes) if fastest == "last" else list(sizes)[::-1]
-# +     grid = torch.arange(math.prod(sizes.values())).reshape([sizes[name] for name in names])
-# +     return grid.movedim(names.index(axis), -1).reshape(-1, sizes[axis]).tolist()[::-1]
+fastest = params("mesh-coordinates").fastest
+
+
+def arranged(sizes):
+    names = list(sizes) if fastest == "last" else list(sizes)[::-1]
+    return names, torch.arange(math.prod(sizes.values())).reshape([sizes[name] for name in names])
+
+
+def coordinates(rank, sizes):
+    names, grid = arranged(sizes)
+    return dict(zip(names, (grid == rank).nonzero()[0].tolist()))
+
+
+def rank_of(at, sizes):
+    names, grid = arranged(sizes)
+    return grid[tuple(at[name] for name in names)].item()
+
+
+def groups(sizes, axis):
+    names, grid = arranged(sizes)
+    return grid.movedim(names.index(axis), -1).reshape(-1, sizes[axis]).tolist()[::-1]
 # %% wrong: turned round => values turned-round unless fastest=first
 # > this is the mesh whose first axis changes fastest.
 # ~ params("mesh-coordinates").fastest ==> "first"

@@ -31,15 +31,6 @@ def _pieces(
     return held
 
 
-def _on_stages(held: list[list[object]], sizes: Mapping[str, int], coin: torch.Generator) -> list[list[object]]:
-    """A further gradient on the first pipeline stage alone: the other stages hold nothing of it."""
-    extra = torch.randn(40, generator=coin, dtype=torch.float64)
-    for rank, parts in enumerate(held):
-        if coordinates(rank, sizes)["pp"] == 0:
-            parts.append((extra.clone(), ("pp",)))
-    return held
-
-
 def _norm_cases(params: Params, rng: Random) -> list[Case]:
     coin = coin_of(rng)
 
@@ -53,8 +44,10 @@ def _norm_cases(params: Params, rng: Random) -> list[Case]:
         see: bool = False,
     ) -> Case:
         held = _pieces(rng, coin, sizes, specs, dtype)
-        if stages:
-            held = _on_stages(held, sizes, coin)
+        if stages:  # a further gradient, of which the first pipeline stage alone holds anything
+            extra = torch.randn(40, generator=coin, dtype=torch.float64)
+            for rank, parts in enumerate(held):
+                parts += [(extra.clone(), ("pp",))] * (coordinates(rank, sizes)["pp"] == 0)
         return (shown if see else hidden)(name, share, dict(sizes), per_rank=tuple((parts,) for parts in held))
 
     first = [(torch.ones(70).double() * 3, ("pp",)), (torch.tensor(9.0), ("pp",))]
@@ -141,9 +134,6 @@ def mesh_norm(comm, sizes, parts):
 # ~ math.prod(size for axis, size in sizes.items() if axis not in axes) ==> 1 if axes else comm.size
 # %% wrong: own pieces => values
 # > this is the norm of the rank's own pieces.
-# ~ comm.all_reduce(total) ==> pass
-# %% wrong: own pieces whole => values own-pieces
-# ~ .sum() / copies ==> .sum()
 # ~ comm.all_reduce(total) ==> pass
 # %% wrong: no root => values
 # > this is the sum; take the root.

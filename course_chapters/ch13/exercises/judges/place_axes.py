@@ -81,10 +81,11 @@ def _place_cases(params: Params, rng: Random) -> list[Case]:
         ({"ep": 2, "tp": 4, "pp": 1}, {"ep": 1.6e9, "tp": 3.6e9, "pp": 2.9e9}, 2, *wires),  # each rank's bytes count
         ({"rows": 3, "tp": 2, "pp": 5}, {"rows": 2.8e9, "tp": 1.3e9, "pp": 3.2e9}, 2, *wires),
     ]
-    other = {"tp": 9e9, "dp": 40e9, "pp": 1e9}
-    alike: list[Row] = [example, (example[0], other, 8, *wires), (*example[:2], 4, *wires)]
-    alike += [({"tp": 16, "dp": 8, "pp": 2}, *example[1:])]
-    alike += [
+    alike: list[Row] = [
+        example,
+        (example[0], {"tp": 9e9, "dp": 40e9, "pp": 1e9}, 8, *wires),
+        (*example[:2], 4, *wires),
+        ({"tp": 16, "dp": 8, "pp": 2}, *example[1:]),
         ({"tp": 4, "b": 2, "c": 3, "d": 2, "e": 4}, {"tp": 90e9, "b": 1e9, "c": 1e9, "d": 2e9, "e": 3e9}, 4, *wires),
         ({"e": 4, "c": 3, "d": 16}, {"e": 4e9, "c": 5e9, "d": 1e9}, 100, *wires),  # few groups straddle
     ]
@@ -176,8 +177,6 @@ def best_order(sizes, sent, per_server, inside, across):
 # %% wrong: reversed => values
 # > this is a best order reversed: the last axis changes fastest.
 # ~ min(itertools.permutations(sizes), key=cost) ==> min(itertools.permutations(sizes), key=cost)[::-1]
-# %% wrong: the first axis is taken to change fastest => values reversed
-# ~ in reversed(order) ==> in order
 # %% wrong: worst => values
 # > this is the most expensive order of all.
 # ~ min(itertools.permutations(sizes), key=cost) ==> max(itertools.permutations(sizes), key=cost)

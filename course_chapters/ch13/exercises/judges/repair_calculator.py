@@ -4,12 +4,10 @@ from course_grader.judging import Breakdown, Case, Judging, Params, Random, Work
 from course_lib.estimate.units import BILLION
 
 right = Worked("repair-calculator")
-ABOUT: Mapping[str, Sequence[str]] = {  # the numbers that a part of the points is for; all of them by default
-    "weights": ["weights"],
+ABOUT: Mapping[str, Sequence[str]] = {  # the numbers that a part of the points is for; by default the one of its name
     "states": ["gradients", "optimizer"],
-    "activations": ["activations"],
     "recompute": ["activations"],
-    "cache": ["cache"],
+    "together": [],  # all of them
 }
 
 
@@ -18,8 +16,7 @@ def _estimate_words(model: Mapping[str, float], job: Mapping[str, object], tp: i
 
 
 def _calculator(part: str) -> Breakdown:
-    only = ABOUT.get(part, ())
-    return Breakdown(part, "bytes", want=right, words=_estimate_words, only=only, floor=0.0)
+    return Breakdown(part, "bytes", want=right, words=_estimate_words, only=ABOUT.get(part, [part]), floor=0.0)
 
 
 def _calculator_cases(params: Params, rng: Random) -> list[Case]:

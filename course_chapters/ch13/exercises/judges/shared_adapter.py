@@ -4,8 +4,6 @@ from course_grader.judging import Case, Judging, Params, Random, Series, Worked,
 from course_lib.estimate.units import GB
 
 right = Worked("shared-adapter")
-
-
 ENDS = Series("", words=lambda transfers, _: f"{len(transfers)} transfers", each="transfer", rel=1e-6)
 
 

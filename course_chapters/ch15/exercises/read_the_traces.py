@@ -7,8 +7,7 @@ TRACE_WORDS = {
     "stepped too often": "the schedule advances several times in each step, as when every process steps it",
     "vanishes": "in every step the norm is less than a thousandth of the limit: updates are rounded away",
     "explodes": "a norm is not finite, or more than a hundred times the first",
-    "not zeroed": "gradients of all steps add up: norms grow from the first step, and the last ones are more than ten "
-    "times the first",
+    "not zeroed": "gradients of all steps add up: the median of the last five norms is more than ten times the first",
     "bad batch": "one step's norm is more than five times the median, and the run recovers",
     "always clipped": "every norm is above the limit, so the limit, not the gradient, decides the size of each step",
     "sound": "the rates are as planned, and the norms vary normally",
@@ -42,8 +41,8 @@ Return the first word that applies:
         "of `i - 1`, of `i + 1`, everywhere? Then ask about the norms: the largest against the limit, the first and "
         "the median; the last five against the first; the smallest against the limit.",
         "`place = lambda i: i - resumed`; `all(math.isclose(rates[i], planned[min(max(place(i), 0), last)], "
-        "rel_tol=1e-6) for i in range(at, last + 1))`. Norms that are added up end more than ten times above the "
-        "first; a bad batch is more than five times above the median, once.",
+        "rel_tol=1e-6) for i in range(at, last + 1))`. Of norms that are added up, ask "
+        "`statistics.median(norms[-5:]) > 10 * norms[0]`; a bad batch is more than five times above the median, once.",
     ),
     answers=("first_wrong", "cause"),
     returns=Rows(Maybe(Number(whole=True)), Word(tuple(TRACE_WORDS))),

@@ -139,6 +139,9 @@ def step_times(kernels, begin, end):
 # > an idle GPU does not communicate.
 #       compute, talk, either = busy({"compute"}), busy(talks), busy({"compute", *talks})
 # +     either = end - begin
+# %% wrong: computing alone => values
+# > this leaves out the computing that hides communication.
+# ~ "compute": compute ==> "compute": either - talk
 # %% wrong: all communication => values
 # > this is all communication, hidden or not.
 # ~ either - compute ==> talk

@@ -129,7 +129,7 @@ def fsdp_peak(job: dict) -> dict[str, float]:
 # > the rest is gathered all the time.
 # ~ (sum(units[first : u + 1]) + job["rest"]) ==> sum(units[first : u + 1])
 # %% wrong: always wide => values
-# > gathered numbers have `width` bytes each.
+# > numbers of the arithmetic have `width` bytes each, whole gradients too.
 # ~ "gathered": width ==> "gathered": 4
 # ~ "whole gradient": width ==> "whole gradient": 4
 # %% wrong: share of gradient => values

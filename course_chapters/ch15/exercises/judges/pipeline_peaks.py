@@ -111,6 +111,9 @@ def most_micro_batches(job, schedule, memory):
 # %% wrong: one less held => values
 # > one micro-batch too few is held.
 # ~ held * (job["kept"][s] + crosses) ==> (held - 1) * (job["kept"][s] + crosses)
+# %% wrong: the forwards of the warm-up alone => values warm-up-only
+# > between its warm-up and its first backward a stage runs one more forward.
+# ~ stages - s, ==> max(stages - s - 1, 1),
 # %% wrong: stages alike => values
 # > later stages start their backward sooner.
 # ~ stages - s, ==> stages,

@@ -244,6 +244,12 @@ def preflight(machine: dict, tp: int, limits: dict) -> tuple[dict[str, str], str
 # %% wrong: any reason for a clock is bad news => values idle-is-no-fault
 # > which reasons are harmless?
 # ~ int(bits, 16) & SLOWED ==> int(bits, 16)
+# %% wrong: the brake is forgotten => values
+# > the power brake, bit 0x80, slows a GPU too.
+# ~ | 0x40 | 0x80 ==> | 0x40
+# %% wrong: a limit of the power is a fault => values power-limit
+# > bit 0x4, a limit of the power, is harmless.
+# ~ = 0x8 | ==> = 0x4 | 0x8 |
 # %% wrong: a low clock is an ill GPU => values low-clock
 # > an idle GPU has a low clock too: ask for the reason of the clock.
 # ~ int(bits, 16) & SLOWED for bits in machine["reasons"] ==> now < 0.6 * most for now, most in machine["clocks"]
@@ -256,6 +262,9 @@ def preflight(machine: dict, tp: int, limits: dict) -> tuple[dict[str, str], str
 # %% wrong: groups are not looked at => values groups-forgotten
 # > two GPUs of one group lack NVLink.
 # ~ any(a // tp == b // tp for a, b in apart) ==> False
+# %% wrong: a group is what is near => values near-is-a-group
+# > groups are `tp` in a row from GPU 0 on; this joins GPUs of two groups that are near.
+# ~ a // tp == b // tp ==> a - b < tp
 # %% wrong: the diagonal is a missing link => values diagonal
 # > the diagonal of the matrix says X: a GPU and itself.
 # ~ for b in range(a) ==> for b in range(n)
@@ -271,6 +280,8 @@ def preflight(machine: dict, tp: int, limits: dict) -> tuple[dict[str, str], str
 # %% wrong: what was not measured is fine => values unmeasured
 # > what was not measured is not healthy.
 # ~ "degraded" if value is None or least ==> "healthy" if value is None else "degraded" if least
+# %% wrong: the other GPUs were measured => values unmeasured
+# ~ None if None in copies else min(copies) ==> min(one for one in copies if one)
 # %% wrong: what was not measured is refused => values unmeasured-refused
 # > what was not measured is not refused.
 # ~ "degraded" if value is None or least ==> "refuse" if value is None else "degraded" if least

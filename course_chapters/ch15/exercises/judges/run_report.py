@@ -124,7 +124,8 @@ def _worst(page: str, want: str, runs: Runs) -> Fault | None:
         return "no-worst", f"There are {len(named)} lines “Worst predicted: `name`”; write one."
     if off.get(named[0], -1.0) >= max(off.values()) * (1 - 1e-9):
         return None
-    return "wrong-worst", f"`{named[0]}` is not furthest off. Half as long is as far off as twice as long."
+    why = "Half as long is as far off as twice as long." if named[0] in off else "No prediction of it is on the page."
+    return "wrong-worst", f"`{named[0]}` is not furthest off. {why}"
 
 
 def _length(page: str, want: str, runs: Runs) -> Fault | None:

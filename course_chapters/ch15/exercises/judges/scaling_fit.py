@@ -236,6 +236,8 @@ def efficiency(rows: list[dict], ranks: int) -> float | None:
 # > this is the speed of all GPUs together; return that of one.
 # ~ ) * fewest / ((first + second / ranks) * ==> ) / (first + second /
 # ~ (first + second * more) ==> (first + second * more) * ranks / fewest
+# %% wrong: how much faster a step is, where the batch is the same => values speed-up
+# ~ ) * fewest / ((first + second / ranks) * ==> ) / (first + second /
 # %% wrong: the fewest over the many => values upside-down
 # > this is the fewest over the many.
 # ~ return (first + second / fewest) * fewest / ((first + second / ranks) * ranks)

@@ -62,6 +62,7 @@ JUDGING = Judging(
     shares={"values:ledger": 0.4, "values:stop": 0.2, "generality:sessions": 0.2, "generality:budgets": 0.2},
     cases=_cases,
     verdicts=one_verdict(table(LEDGER, STOP, right=right)),
+    within=0.006,
     why="""The meter runs from the first minute to the last, not from the first kernel to the last. Setup, gaps and
 failed stages cost as much as training. An increment is billed in full once it has begun, so order the stop early enough
 that the machine is gone before the next one begins.""",
@@ -112,6 +113,11 @@ def stop_by(budget: float, gpus: int, price: float, increment: float, grace: flo
 # > nothing runs after the stop: count a stage until its end or the stop.
 # ~ max(0.0, min(stage["end"], stop) - stage["start"]) ==> stage["end"] - stage["start"]
 # ~ "done" and stage["end"] <= stop ==> "done"
+# %% wrong: what failed runs on after the stop => values uncut
+# ~ max(0.0, min(stage["end"], stop) - stage["start"]) ==> stage["end"] - stage["start"]
+# %% wrong: a stage that ends at the stop is cut => generality ends-at-the-stop
+# > a stage that ends exactly at the stop is done.
+# ~ stage["end"] <= stop ==> stage["end"] < stop
 # %% wrong: what failed is idle => values failed-is-idle
 # > a failed stage did run.
 #       total = rate * billed

@@ -165,6 +165,10 @@ def tokens_without(parts: dict[str, float], tokens: int, name: str) -> float:
 # %% wrong: the checkpoint twice => values checkpoint-in-other
 # > this includes the checkpoint, which is a part of its own.
 # ~ - sum(row["parts"].values()) for ==> - sum(s for n, s in row["parts"].items() if n != "checkpoint") for
+# %% wrong: a checkpoint at its share => values checkpoint-by-share
+# > a step's share of a checkpoint was taken off a mean in which the log's own checkpoints are.
+#       found["checkpoint"] = fmean(saved) / every if saved else 0.0
+# +     found["other"] = fmean(row["seconds"] for row in timed) - sum(found.values()) + found["other"]
 # %% wrong: seconds of the whole run => values totals
 # > this is the total of all timed steps; return seconds per step.
 # ~ return found ==> return {name: seconds * len(timed) for name, seconds in found.items()}
@@ -176,6 +180,9 @@ def tokens_without(parts: dict[str, float], tokens: int, name: str) -> float:
 # %% wrong: the rest forgotten in both theories => values rest-forgotten
 # > the other parts are missing; they take their time in both theories.
 # ~ sum(alone.values()) - compute - talk ==> 0.0
+# %% wrong: the longest of all parts is a theory => values longest-of-all
+# > parts besides computing and communication follow them in both theories; none of them overlaps.
+# ~ max(compute, talk) + rest ==> max(alone.values())
 # %% wrong: the other theory => values other-theory
 # > the other theory is nearer.
 # ~ "sum" if abs(measured - both) <= abs(measured - longer) else "max"

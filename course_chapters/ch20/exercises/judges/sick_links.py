@@ -167,6 +167,9 @@ def sick(seconds: list[list[float]], per_node: int, factor: float) -> list[tuple
 # %% wrong: one pair is a rank => generality
 # > with a single pair, the rank cannot be told from the path.
 # ~ len(line) > 1 and ==> line and
+# %% wrong: two pairs are too few => generality
+# > two pairs of a rank are enough.
+# ~ len(line) > 1 ==> len(line) > 2
 # %% wrong: at the factor => generality
 # > a time of exactly `factor` times the usual one is not slow.
 # ~ time > factor * normal ==> time >= factor * normal

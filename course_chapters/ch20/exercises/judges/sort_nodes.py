@@ -161,6 +161,9 @@ def preflight(nodes: list[str], reports: dict[str, dict], printed: float, least:
 # %% wrong: half is enough => generality
 # > half of the reports are no majority: the other half may be right.
 # ~ 2 * count <= len(reports) ==> 2 * count < len(reports)
+# %% wrong: half of the nodes => generality
+# > more than half of the reports decide, not of the nodes.
+# ~ 2 * count <= len(reports) ==> 2 * count <= len(nodes)
 # %% wrong: no report is good => values
 # > a node without a report counts as good here, although nothing is known of it.
 # ~ words = dict.fromkeys(nodes, "bad") ==> words = {name: "bad" if name in reports else "good" for name in nodes}

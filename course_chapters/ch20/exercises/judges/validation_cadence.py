@@ -22,7 +22,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     plans = draw_rows(rng, 6, logarithmic(0.5, 20), logarithmic(5, 900), logarithmic(1e5, 2e6), keep=lambda *_: True)
     plans = [row for row in plans if clear(*row)]
     rare = [row for row in [(2, 50, 3e7), (30, 1, 5e6), (7.5, 400, 9e6)] if clear(*row)]
-    often = [(100, 5, 2e3), (600, 40, 1e4), (50, 30, 90), (20, 400, 500), (50, 300, 100)]
+    between = (params["needed"] - 0.5) * 147**2  # 1.46 steps lose least of all numbers, 2 of the whole ones
+    often = [(100, 1, between), (100, 1, 4 * between), (100, 5, 2e3), (600, 40, 1e4), (50, 30, 90), (20, 400, 500), (50, 300, 100)]
     return [
         shown("every 500 steps of 8 s", "values:share", 0, [(500, 8, 120)]),
         shown("the same", "values:delay", 1, [(500, 8, 120)]),
@@ -125,6 +126,9 @@ def best_every(step: float, check: float, between: float) -> int:
 # %% wrong: one validation is enough => values unless needed=1
 # > this is the delay until the first validation has seen the fault; more must see it before it is reported.
 # ~ (needed - 0.5) * every * step + needed * check ==> 0.5 * every * step + check
+# %% wrong: one validation for all => values unless needed=1
+# > each validation until the report takes its time, not the last one alone.
+# ~ + needed * check ==> + check
 # %% wrong: halves of all => values
 # > only the first interval of training is met in its middle; a validation takes its whole time.
 # ~ (needed - 0.5) * every * step + needed * check ==> needed * (every * step + check) / 2
@@ -134,6 +138,12 @@ def best_every(step: float, check: float, between: float) -> int:
 # %% wrong: rounded down => values
 # > this rounds down; the next number may lose less.
 # ~ return low if lost[0] <= lost[1] else low + 1 ==> return low
+# %% wrong: the nearest whole number => generality
+# > this is the whole number nearest to the lowest point; the other one beside it may lose less.
+# ~ return low if lost[0] <= lost[1] else low + 1 ==> return max(1, round(ideal))
+# %% wrong: the validation stays in the interval => values
+# > the root is of the interval with its validation; take the validation off before you count steps.
+# ~ - check) / step ==> ) / step
 # %% wrong: rounded up => values
 # > this rounds up; the number below may lose less.
 # ~ return low if lost[0] <= lost[1] else low + 1 ==> return low + 1

@@ -153,6 +153,14 @@ def test_the_table_names_exercises_of_its_chapter():
             assert exercises.card(exercise).chapter == path.stem[2:], (path.name, exercise)
 
 
+def test_each_row_of_the_table_is_a_mutant():
+    for path in sorted(mutation.TABLE.glob("ch*.toml")):
+        for exercise, rows in mutation.table(path.stem[2:]).items():
+            made = {mutant.key for mutant in mutation.mutants_of(exercise)}
+            left = {(row.line, changed) for row in rows for changed in row.changed} - made
+            assert not left, f"{path.name}: {exercise}: no such mutant, so the row can go"
+
+
 @forks
 def test_every_change_of_a_right_answer_loses_points_or_is_explained(rotating_exercise, the_rotation):
     everything = the_rotation.exercises(["a"] * 100) == ["a"] * 100

@@ -26,7 +26,11 @@ def test_a_product_is_that_of_the_rounded_matrices(kinds, shape):
     m, k, n = shape
     a, b = torch.randn(m, k) * 300, torch.randn(k, n) / 4000
     want = seen_through(a, kinds[0]) @ seen_through(b, kinds[1])
-    torch.testing.assert_close(eight_bits.product(a, b, *kinds), want, rtol=1e-5, atol=1e-5 * want.abs().max().item())
+    near = {"rtol": 1e-5, "atol": 1e-5 * want.abs().max().item()}
+    torch.testing.assert_close(eight_bits.product(a, b, *kinds), want, **near)
+    scales = [eight_bits.scale_of(x, kind) for x, kind in zip((a, b), kinds, strict=True)]
+    small = [eight_bits.rounded(x, *each) for x, *each in zip((a, b), scales, kinds, strict=True)]
+    torch.testing.assert_close(eight_bits.on_gpu(*small, *scales, torch.float32), want, **near)
     assert eight_bits.product(a.bfloat16(), b.bfloat16(), *kinds).dtype is torch.bfloat16
 
 
@@ -38,7 +42,9 @@ def test_the_scale_is_a_power_of_two_that_uses_the_top_of_the_format(kind, size)
 
 
 def test_zeros_stay_zeros():
-    assert not eight_bits.product(torch.zeros(4, 4), torch.randn(4, 4), *KINDS[0]).any()
+    zeros = torch.zeros(4, 4)
+    assert not eight_bits.product(zeros, torch.randn(4, 4), *KINDS[0]).any()
+    assert not eight_bits.product(zeros, zeros, *KINDS[0]).any()  # their scales multiplied are above fp32's largest
 
 
 def test_a_blocks_matrices_are_rounded_forward_and_backward_and_keep_their_names():

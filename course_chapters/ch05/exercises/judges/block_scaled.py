@@ -147,6 +147,8 @@ def quantize_blocks(x, block, round_e4m3):
 # ~ rule == "power" and top ==> not rule
 # %% wrong: a block of zeros divides by zero => generality zero-block
 # ~ 448 if top else 1.0 ==> 448
+# %% wrong: a block of zeros has a tiny scale => generality zero-block
+# ~ 448 if top else 1.0 ==> 448 if top else 1e-12
 # %% wrong: tiny blocks count as zeros => generality other-scales
 # ~ top = part.abs().max().item() ==> top = part.abs().max().item() * (part.abs().max().item() > 1e-30)
 # %% wrong: the values are scaled back => values not-e4m3

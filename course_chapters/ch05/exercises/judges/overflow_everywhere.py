@@ -142,6 +142,16 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
         return weights.clone(), False
     factor = (most / total.sqrt().clamp(min=1e-300)).clamp(max=1.0)
     return (weights - rate * factor * g).float(), True
+# %% right: both numbers in one tensor
+# -     flag = torch.tensor(float(not gradients.isfinite().all()))
+# -     comm.all_reduce(flag, op="MAX")
+# +     unscaled = gradients.float() / scale
+# +     flag, total = both = torch.stack([(~unscaled.isfinite()).any().float(), unscaled.nan_to_num(0.0, 0.0,
+# ~~ 0.0).square().sum()])
+# +     comm.all_reduce(both)
+# -     unscaled = gradients.float() / scale
+# -     total = unscaled.double().square().sum()
+# -     comm.all_reduce(total)
 # %% wrong: clipped scaled => values
 # > the norm was taken of the scaled gradients. Unscale first, and then clip.
 # ~ gradients.float() / scale ==> gradients.float()

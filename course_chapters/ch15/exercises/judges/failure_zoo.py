@@ -177,7 +177,9 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         return Wrong(*fault)._replace(where=WHOLE)
     lead = f"{case.name}: {kind!r} is right"
     if rank != where[0]:
-        why = "`notes` is in any order" if kind in ("version", "flipped", "slow") else "ranks that complain did not fail"
+        why = (
+            "`notes` is in any order" if kind in ("version", "flipped", "slow") else "ranks that complain did not fail"
+        )
         return "wrong-rank", f"{lead}, but not rank {describe(rank)}: {why}."
     if step != where[1]:
         return "wrong-step", f"{lead} and so is the rank, but not step {describe(step)}: {ZOO_WORDS[kind][1]}."

@@ -23,7 +23,15 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     plans = [row for row in plans if clear(*row)]
     rare = [row for row in [(2, 50, 3e7), (30, 1, 5e6), (7.5, 400, 9e6)] if clear(*row)]
     between = (params["needed"] - 0.5) * 147**2  # 1.46 steps lose least of all numbers, 2 of the whole ones
-    often = [(100, 1, between), (100, 1, 4 * between), (100, 5, 2e3), (600, 40, 1e4), (50, 30, 90), (20, 400, 500), (50, 300, 100)]
+    often = [
+        (100, 1, between),
+        (100, 1, 4 * between),
+        (100, 5, 2e3),
+        (600, 40, 1e4),
+        (50, 30, 90),
+        (20, 400, 500),
+        (50, 300, 100),
+    ]
     return [
         shown("every 500 steps of 8 s", "values:share", 0, [(500, 8, 120)]),
         shown("the same", "values:delay", 1, [(500, 8, 120)]),

@@ -57,6 +57,8 @@ def anatomy(counts: list[int], memory: float, flops: float) -> tuple[list[int], 
 # %% wrong: from the outside in => values
 # > the innermost level comes first.
 # ~ in range(len(counts))] ==> in reversed(range(len(counts)))]
+# %% wrong: products from the outside => values from-the-outside-in
+# ~ counts[: level + 1] ==> counts[level:]
 # %% wrong: one GPU as a level => values
 # > the innermost level is the first count, not one GPU.
 # ~ in range(len(counts))] ==> in range(-1, len(counts))]
@@ -66,6 +68,17 @@ def anatomy(counts: list[int], memory: float, flops: float) -> tuple[list[int], 
 # %% wrong: memory and peak by the counts => values
 # > multiply by the GPUs of the level, not by its count.
 # ~ [n * memory for n in gpus], [n * flops for n in gpus] ==> [n * memory for n in counts], [n * flops for n in counts]
+# %% wrong: memory and peak of a server => values
+# > what is given is one GPU's memory and peak, not that of the innermost unit.
+# ~ [n * memory for n in gpus], [n * flops for n in gpus]
+# ~~ ==> [n * memory / counts[0] for n in gpus], [n * flops / counts[0] for n in gpus]
+# %% wrong: peak before memory => values
+# > memory comes second, the peak last.
+# ~ [n * memory for n in gpus], [n * flops for n in gpus] ==> [n * flops for n in gpus], [n * memory for n in gpus]
+# %% wrong: scaled => values
+# > give bytes and FLOP/s.
+# ~ [n * memory for n in gpus], [n * flops for n in gpus]
+# ~~ ==> [n * memory / 1e9 for n in gpus], [n * flops / 1e12 for n in gpus]
 # %% wrong: sparse peak => values
 # > the peak given is dense already; do not double it.
 # ~ [n * flops for n in gpus] ==> [2 * n * flops for n in gpus]

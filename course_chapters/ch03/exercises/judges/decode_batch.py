@@ -125,6 +125,11 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
 # %% wrong: rounded down => values
 # > at this batch reading still takes longer.
 # ~ max(1, math.ceil(once / (compute - each) * (1 - 1e-12))) ==> int(once / (compute - each))
+# %% wrong: rounded to the nearest => values rounded-down
+# ~ max(1, math.ceil(once / (compute - each) * (1 - 1e-12))) ==> round(once / (compute - each))
+# %% wrong: equally long is not enough => generality
+# > a batch that computes exactly as long as it reads is enough.
+# ~ math.ceil(once / (compute - each) * (1 - 1e-12)) ==> int(once / (compute - each) * (1 + 1e-12)) + 1
 # %% wrong: one too many => values
 # > one sequence fewer is enough.
 # ~ math.ceil(once / (compute - each) * (1 - 1e-12)) ==> 1 + math.ceil(once / (compute - each) * (1 - 1e-12))
@@ -134,6 +139,8 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
 # %% wrong: two bytes => values
 # > a weight has `weight_size` bytes.
 # ~ weight_size * params ==> 2 * params
+# %% wrong: one byte => values two-bytes
+# ~ weight_size * params ==> params
 # %% wrong: ridge for batch => values
 # > the ridge is in FLOP per byte.
 # ~ max(1, math.ceil(once / (compute - each) * (1 - 1e-12))) ==> math.ceil(flops / bandwidth)

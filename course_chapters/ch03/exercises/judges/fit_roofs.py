@@ -81,6 +81,9 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # %% wrong: warm-up counted => values
 # > a mean includes the warm-up and the disturbed repeats.
 # ~ median(spent) ==> fmean(spent)
+# %% wrong: disturbed repeats counted => values
+# > a mean without the warm-up still includes the disturbed repeats.
+# ~ median(spent) ==> fmean(spent[3:])
 # %% wrong: first repeat => values
 # > this is the first repeat, which is a warm-up.
 # ~ statistics.median(spent) ==> spent[0]
@@ -93,6 +96,11 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # %% wrong: hasty run believed => values
 # > one run beats the data sheet; its clock stopped before its kernel did.
 # ~ if flops > sheet_flops or (streams and bandwidth > sheet_bandwidth): ==> if flops < 0:
+# %% wrong: hasty arithmetic believed => values hasty-run-believed
+# ~ flops > sheet_flops or (streams ==> (streams
+# %% wrong: arithmetic in the cache => values
+# > a kernel in the cache measures no bandwidth, but its arithmetic counts.
+# ~ (streams and bandwidth > sheet_bandwidth) ==> bandwidth > sheet_bandwidth
 # %% wrong: cache for memory => values
 # > a kernel whose bytes fit into the cache does not use the memory.
 # ~ if streams: ==> if bandwidth:
@@ -129,7 +137,8 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # ~~ ==> fit_roofs.__dict__.setdefault("seen", (best_flops, best_bandwidth, best_flops / best_bandwidth))
 # %% wrong: names tell which kernels use the memory => values ~
 # ~ run["bytes"] > cache ==> "large" in run["name"]
-# %% wrong: bytes that fill the cache are taken to miss it => values -
+# %% wrong: a full cache => values
+# > bytes that fill the cache exactly fit into it.
 # ~ > cache ==> >= cache
 # %% wrong: sixteen runs at most => generality -
 # ~ for run in runs: ==> for run in runs[:16]:

@@ -82,6 +82,10 @@ def ridge(flops: float, bandwidth: float) -> float:
 # > only reads count here.
 # ~ (output == "accumulated") + (not reads_only) ==> (output == "accumulated") + 1
 # ~ return 1 / size if reads_only else ==> return
+# %% wrong: turned round => values
+# > `reads_only` leaves the writes out; this counts them then, and only then.
+# ~ (not reads_only) ==> reads_only
+# ~ 1 / size if reads_only ==> 1 / size if not reads_only
 # %% wrong: other output => values
 # > the output is not counted as often as it moves. Here {{output_words}}.
 # ~ output == "accumulated" ==> output != "accumulated"

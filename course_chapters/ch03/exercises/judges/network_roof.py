@@ -108,6 +108,15 @@ def three_roofs(
 # > this adds memory bytes and sent bytes; each kind has its own rate.
 # ~ memory_bytes / bandwidth, "network": network_bytes / one_way
 # ~~ ==> (memory_bytes + network_bytes) / bandwidth, "network": 0.0
+# %% wrong: sent bytes in memory too => generality sum-of-bytes
+# ~ memory_bytes / bandwidth, ==> (memory_bytes + network_bytes) / bandwidth,
+# %% wrong: first roof below the peak => generality
+# > two roofs can lie below the peak; the lowest binds.
+# ~ max(busy, key=busy.get)
+# ~~ ==> next((part for part in ("network", "memory") if busy[part] > busy["compute"]), "compute")
+# %% wrong: memory before network => generality first-roof-below-the-peak
+# ~ max(busy, key=busy.get)
+# ~~ ==> next((part for part in ("memory", "network") if busy[part] > busy["compute"]), "compute")
 # %% wrong: sum of times => values
 # > everything overlaps here.
 # ~ flop / busy[bound] ==> flop / sum(busy.values())

@@ -123,6 +123,9 @@ def dips(m, sizes, tile, sms):
 # %% wrong: everything => values
 # > at some of these sizes the efficiency does not fall.
 # ~ if now < before] ==> if now]
+# %% wrong: first size => values
+# > the first size has no size before it.
+# ~ zip(sizes[1:], kept, kept[1:], strict=False) ==> zip(sizes, kept[-1:] + kept, kept, strict=False)
 # %% wrong: rises => values
 # > the efficiency rises, or stays, at these sizes.
 # ~ now < before ==> now >= before

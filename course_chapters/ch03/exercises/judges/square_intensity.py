@@ -60,6 +60,9 @@ def both_counts(n: int, size: int, flops: float, bandwidth: float) -> tuple[floa
 # %% wrong: elements => values
 # > this is per element, not per byte.
 # ~ size * n**2 ==> n**2
+# %% wrong: two bytes => values
+# > an element has `size` bytes, which is not always 2.
+# ~ size * n**2 ==> 2 * n**2
 # %% wrong: the other order => values
 # > the count of the reads alone comes first.
 # ~ flop / (2 * matrix), flop / (3 * matrix) ==> flop / (3 * matrix), flop / (2 * matrix)

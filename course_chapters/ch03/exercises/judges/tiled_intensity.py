@@ -162,6 +162,7 @@ def tile_moves(m, k, n, tile):
 # %% wrong: elements of a tile => values
 # > this is the number of elements of a tile; what is its side?
 # ~ math.isqrt(cache // 3) ==> cache // 3
+# ~ best_tile(cache))) ==> math.isqrt(cache // 3)))
 # %% wrong: side over three => values
 # > three times the area is not three times the side.
 # ~ math.isqrt(cache // 3) ==> max(1, math.isqrt(cache) // 3)

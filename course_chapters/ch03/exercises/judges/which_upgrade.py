@@ -100,6 +100,10 @@ def best_upgrade(work: dict[str, float], rates: dict[str, float], factor: float)
 # %% wrong: other overlap => values
 # > this overlaps the wrong parts. {{overlap_words}}.
 # ~ overlap == "everything" ==> overlap != "everything"
+# %% wrong: nothing overlaps => values
+# > this adds times of parts that overlap. {{overlap_words}}.
+# ~ max(busy.values()) ==> sum(busy.values())
+# ~ max(busy["compute"], busy["memory"]) ==> busy["compute"] + busy["memory"]
 # %% wrong: the factor => values
 # > only one part becomes that much faster.
 # ~ return best, gains[best] ==> return best, factor
@@ -115,7 +119,8 @@ def best_upgrade(work: dict[str, float], rates: dict[str, float], factor: float)
 # %% wrong: saved share => values
 # > this is the time saved; give a ratio.
 # ~ return best, gains[best] ==> return best, 1 - 1 / gains[best]
-# %% wrong: twice by heart => values -
+# %% wrong: twice => values
+# > the part becomes `factor` times as fast, which is not always 2.
 # ~ rates[part] * factor ==> rates[part] * 2
 # %% wrong: a name of its own => values no-such-word
 # ~ return best, gains[best] ==> return "HBM", gains[best]

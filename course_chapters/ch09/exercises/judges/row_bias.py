@@ -70,11 +70,8 @@ def row_linear(comm, x, weight, bias):
 # -     return sum_out(F.linear(x, weight), comm) + bias
 # +     y = copy_in(sum_out(F.linear(x, weight), comm), comm)
 # +     return y / comm.size + (y - y / comm.size).detach() + bias
-# %% wrong: the bias detached => values
-# > the bias is detached, or not in the output at all, so that autograd finds no way to it.
-# ~ + bias ==> + bias.detach()
 # %% wrong: no bias => values
-# > the bias is missing.
+# > the bias is missing, or detached from its gradient.
 # ~ + bias ==>
 # %% wrong: bias shrunk => values
 # > the bias is in it once, divided by the number of ranks.

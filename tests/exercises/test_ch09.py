@@ -55,7 +55,7 @@ def given(exercise, args):
     if exercise in ("parallel-mlp", "parallel-attention"):
         return {"x": args[0], **args[-1]}, args[1], args[2:-1]
     if exercise == "vocab-embedding":
-        return {"weight": args[3]}, args[1], (args[0], args[2])
+        return {"weight": args[2][1]}, args[1], (args[0], args[2][0])
     return {"logits": args[3]}, None, args[:3]
 
 

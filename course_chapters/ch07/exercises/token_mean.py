@@ -33,7 +33,7 @@ both sum and count. After `token_step(comm, model, batches)`:
   micro-batches of all ranks. The function returns that mean loss. On entry every `.grad` is None.
 - Each micro-batch went through the model once, alone, and at most one micro-batch's graph was alive at a time. (The
   first repair of one library kept all of them: *torchtune, pull request 1917*.)
-- Gradients were communicated once, not once per micro-batch.
+- Gradients were communicated once, in their own dtype, not once per micro-batch.
 
 Ranks can have different numbers of micro-batches, or none, and a micro-batch can consist of padding alone. At least one
 token counts.""",

@@ -157,8 +157,8 @@ def columns(answer: Answer, case: Case, comm: Comm | None = None) -> object:
 
 
 def embedding(answer: Answer, case: Case, comm: Comm | None = None) -> object:
-    """Both passes of the embedding; `case.args = (tokens, gradient, vocab, rows here)`."""
-    tokens, gradient, vocab, weight = case.args
+    """Both passes of the embedding; `case.args = (tokens, gradient, (vocab, rows here))`: the two belong together."""
+    tokens, gradient, (vocab, weight) = case.args
     before = tokens.clone()
     found = both_passes(lambda leaves: answer(comm, tokens, leaves["weight"], vocab), {"weight": weight}, gradient)
     if not bool((tokens == before).all()):

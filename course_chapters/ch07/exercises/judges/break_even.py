@@ -124,6 +124,9 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # %% wrong: rounds up => generality rounded-up
 # > with that many, communication is exposed; round down.
 # ~ math.floor ==> math.ceil
+# %% wrong: rounds to the nearest => generality
+# > this is rounded to the nearest whole number, on which communication can be exposed; round down.
+# ~ math.floor ==> round
 # %% wrong: a fraction of a GPU => generality not-whole
 # > the number of GPUs must be whole.
 # ~ math.floor ==> float
@@ -142,7 +145,8 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # -     return 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops))
 # +     n = 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops))
 # +     return n if n > 1 else 0
-# %% wrong: powers of two => values -
+# %% wrong: powers of two => values
+# > this is a power of two; the largest whole number was asked for.
 # ~ 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops))
 # ~~ ==> 2 ** int(math.log2(1 + flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)))
 # %% wrong: text => values not-a-number

@@ -13,7 +13,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     cases = [
         shown("four ranks, two buckets and a smaller one", "values:gradients", per_rank=data(4, 2 * layer, layers=5)),
         hidden("three ranks, other data", "values:gradients", per_rank=data(3, layer + 40, layers=4)),
-        hooks.timed(data, 2 * BIG),
+        hooks.timed(data, 2 * BIG, biases=False),
         hidden("one rank alone", "generality:ranks", per_rank=data(1, layer)),
         hidden("nine ranks, three steps", "generality:ranks", per_rank=data(9, layer, steps=3, layers=2)),
         hidden("one bucket holds everything", models, per_rank=data(3, 100 * layer)),

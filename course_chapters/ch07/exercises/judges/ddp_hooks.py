@@ -8,7 +8,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     cases = [
         shown("four ranks", "values:gradients", per_rank=data(4)),
         hidden("three ranks, other data", "values:gradients", per_rank=data(3, layers=2)),
-        timed(data),
+        timed(data, biases=True),
         hidden("one rank alone", "generality:ranks", per_rank=data(1)),
         hidden("nine ranks, three steps", "generality:ranks", per_rank=data(9, steps=3, layers=2)),
         hidden("frozen layers and two dtypes", models, per_rank=data(3, layers=4, frozen=(0, 2), dtypes=MIXED)),
@@ -98,6 +98,10 @@ def hook_gradients(comm, model):
 # ~ parameter.register_post_accumulate_grad_hook(started) ==> pass
 # %% wrong: each hook waits => cost not-hidden
 # ~ works.append(comm.all_reduce(parameter.grad, async_op=True)) ==> comm.all_reduce(parameter.grad)
+# %% wrong: each hook waits for the one before => cost not-hidden
+#           works.append(comm.all_reduce(parameter.grad, async_op=True))
+# +         if len(works) > 1:
+# +             works[-2].wait()
 # %% wrong: sums => values sum
 # > these are the sums over the ranks, not the means: nothing divided them, or a division in flight was overwritten by
 # > the sum.
@@ -111,7 +115,8 @@ def hook_gradients(comm, model):
 # -         works.append(comm.all_reduce(parameter.grad, async_op=True))
 # %% wrong: frozen parameters get hooks too => generality raised
 # ~ if parameter.requires_grad: ==> if True:
-# %% wrong: a shared layer's weights leave twice => generality other-numbers
+# %% wrong: a shared layer's weights leave twice => generality
+# > weights that two layers share were averaged once for each of these; once is enough.
 # ~ parameter in model.parameters() ==> _, parameter in model.named_parameters(remove_duplicate=False)
 # %% wrong: returns nothing => values no-finish  from: each hook waits
 # ~ return finish ==> return

@@ -38,8 +38,8 @@ def data_of(params: Params, rng: Random) -> Callable[..., PerRank]:
     return data
 
 
-def timed(data: Callable[..., PerRank], *more: object) -> Case:
-    per_rank = data(RANKS, *more, steps=1, width=WIDE, layers=5, biases=False, seconds=SECONDS)
+def timed(data: Callable[..., PerRank], *more: object, biases: bool) -> Case:
+    per_rank = data(RANKS, *more, steps=1, width=WIDE, layers=5, biases=biases, seconds=SECONDS)
     return hidden("three ranks on the clock", "cost:overlap", per_rank=per_rank)
 
 

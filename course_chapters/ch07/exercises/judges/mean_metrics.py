@@ -188,6 +188,10 @@ def evaluate(comm, batches):
 # ~ all_reduce(row) ==> all_reduce(row, op="MAX")
 # %% wrong: strings => values not-a-number
 # ~ {"loss": loss / count, ==> {"loss": str(loss / count),
+# %% wrong: a batch without tokens counts as one token => generality
+# > a batch without tokens is counted as one token.
+#               row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+# +         row[2] += not tokens
 # %% wrong: a loss of 0 is no batch => generality other-number
 # ~ if tokens: ==> if tokens and mean:
 # %% half: not a number spreads => 4  from: not a number spreads

@@ -134,6 +134,9 @@ def token_step(comm, model, batches):
 # ~ comm.all_reduce(count) ==>
 # ~ comm.all_reduce(parameter.grad) ==> comm.all_reduce(parameter.grad, op="AVG")
 # ~ comm.all_reduce(total) ==> comm.all_reduce(total, op="AVG")
+# %% wrong: divides by its own tokens, then sums => values
+# > each rank divided by its own number of tokens; divide by the number of all ranks' tokens.
+# ~ comm.all_reduce(count) ==>
 # %% wrong: communicates nothing => values own-tokens
 # > this is a mean over the rank's own tokens only.
 # ~ comm.all_reduce(count) ==>

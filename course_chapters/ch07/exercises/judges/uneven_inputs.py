@@ -140,6 +140,18 @@ def train(comm, model, batches, rate):
 # %% wrong: times the ranks => values sum
 # > the gradient is the right one times the number of ranks.
 # ~ * len(inputs) / count.item() ==> * len(inputs) * comm.size / count.item()
+# %% wrong: averaged over the ranks as well => values averaged-again
+# > the gradient is divided by the number of ranks as well; the count covers all ranks already, so sum.
+# ~ all_reduce(parameter.grad) ==> all_reduce(parameter.grad, op="AVG")
+# %% wrong: the ranks' means added up => values
+# > the ranks' means were added up; weight each by its examples, and divide by those of all.
+# ~ * len(inputs) / count.item() ==>
+# %% wrong: squared errors added up over outputs => values
+# > an example's squared errors were added up; their mean was asked for.
+# ~ F.mse_loss(model(inputs), targets) * len(inputs) ==> F.mse_loss(model(inputs), targets, reduction="sum")
+# %% wrong: a rank without data keeps its weights => values
+# > a rank without data did not take the step; every rank updates its weights in every step.
+# ~ rate * parameter.grad ==> rate * parameter.grad * bool(batch)
 # %% wrong: counts its own steps => values own-steps
 # > this is the rank's own number of batches; return the number of steps that the run took.
 # ~ return steps ==> return len(batches)

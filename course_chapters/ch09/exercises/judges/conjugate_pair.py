@@ -137,7 +137,7 @@ def sum_out(x, comm):
     comm.all_reduce(total)
     return x + (total - x.detach())
 # %% wrong: all-reduce in both passes of sum_out => values summed-back
-# > this is summed over ranks again. The gradient that comes is the same on all ranks, so it passes as it is.
+# > this is N times too large, as if summed over ranks again: it is the same on all ranks, so it passes as it is.
 # -             total = x.clone()
 # +             ctx.comm = comm
 # +             total = x.clone()

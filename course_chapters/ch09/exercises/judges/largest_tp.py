@@ -111,7 +111,7 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # > this takes 4 bytes a number; activations have 16 bits.
 # ~ hidden * 2 / bandwidth ==> hidden * 4 / bandwidth
 # %% wrong: one pass => values
-# > forward *and* backward have all-reduces.
+# > this lets all-reduces take more than their share: count those of both passes, and compare with the products alone.
 # ~ wire) <= share ==> wire) / 2 <= share
 # %% wrong: two matrices => values
 # > this MLP has two matrices; a gated one has three.
@@ -128,6 +128,9 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # %% wrong: inside only => generality
 # > beyond a node the ring runs at the speed of the link between nodes.
 # ~ inside if ranks <= per_node else across ==> inside
+# %% wrong: across only => values
+# > inside a node the ring runs at the speed of the link inside it.
+# ~ inside if ranks <= per_node else across ==> across
 # %% wrong: whole products => values
 # > a rank has an N-th of the products only.
 # ~ * weights / ranks / flops ==> * weights / flops

@@ -71,7 +71,7 @@ def row_linear(comm, x, weight, bias):
 # +     y = copy_in(sum_out(F.linear(x, weight), comm), comm)
 # +     return y / comm.size + (y - y / comm.size).detach() + bias
 # %% wrong: no bias => values
-# > the bias is missing.
+# > the bias is missing, or detached from its gradient.
 # ~ + bias ==>
 # %% wrong: bias shrunk => values
 # > the bias is in it once, divided by the number of ranks.

@@ -59,7 +59,7 @@ def _memory(case: Case, results: Sequence[Result]) -> Fault | None:
         return None
     return "too-much-memory", (
         f"{beyond / piece:.3g} times this rank's logits were alive at the peak; eight are enough. Are logits of other "
-        "ranks among them, or a row of zeros for every word?"
+        "ranks among them, a row of zeros for every word, or numbers of 64 bits?"
     )
 
 
@@ -197,7 +197,9 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # ~ logits.float() ==> logits.float().clamp(-60, 60)
 # -     z = z - largest.unsqueeze(-1)
 # %% half: nothing subtracted => 9  from: nothing subtracted
-# %% half: everything in double precision => 9  from: a row of the whole vocabulary for each token
+# %% half: everything in double precision => 7
+# ~ logits.float() ==> logits.double()
+# ~ comm)).mean() ==> comm)).mean().float()
 # %% wrong: zero for the largest of negative logits => generality not-finite
 # ~ z.detach().amax(-1) ==> z.detach().amax(-1).clamp(min=0)
 '''

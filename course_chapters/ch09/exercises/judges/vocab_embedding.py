@@ -21,7 +21,7 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     def data(n: int, words: int, tokens: Tensor, hidden: int = 6, dtype: torch.dtype = torch.float32) -> PerRank:
         table, gradient = normal(coin, words, hidden, dtype=dtype), normal(coin, *tokens.shape, hidden, dtype=dtype)
         rows = (table[_owned(dealt, words, n, rank)].clone() for rank in range(n))
-        return tuple((tokens.clone(), gradient.clone(), words, own) for own in rows)
+        return tuple((tokens.clone(), gradient.clone(), (words, own)) for own in rows)
 
     def draw(high: int, *shape: int) -> Tensor:
         return torch.randint(0, high, shape, generator=coin)
@@ -78,6 +78,12 @@ def embed(comm, tokens, weight, vocab):
 # -     return sum_out(rows * mine.unsqueeze(-1), comm)
 # +     hot = (place.unsqueeze(-1) == torch.arange(len(weight))) & mine.unsqueeze(-1)
 # +     return sum_out(hot.to(weight.dtype) @ weight, comm)
+# %% right: compared with the words that are held
+# -     rows = F.embedding(place.where(mine, 0), weight)
+# -     return sum_out(rows * mine.unsqueeze(-1), comm)
+# +     words = torch.arange(vocab)
+# +     held = words[comm.rank :: comm.size] if dealt == "round-robin" else words.tensor_split(comm.size)[comm.rank]
+# +     return sum_out((tokens.unsqueeze(-1) == held).to(weight.dtype) @ weight, comm)
 # %% wrong: as it stood => values clamped
 # > every rank adds a vector for every token. A clamped index selects another word.
 # ~ place.where(mine, 0) ==> place.clamp(0, len(weight) - 1)

@@ -63,6 +63,9 @@ def _circle_logs(rng: Random, n: int) -> list[tuple[str, str, list[Entry]]]:
     add("tails", "a cycle, and a rank that waits for one without entries", silent)
     many = {0: ("computes", None), 1: ("computes", None)} | _waiting(rng, range(2, 32))
     add("tails", "30 ranks in a cycle", many, ranks=[0, 1, *rng.sample(range(2 * n, 2 * n + 30), 30)])
+    queue: dict[int, State] = {30: ("computes", None)} | dict.fromkeys(range(2, 30), ("receives", 30))
+    for _ in range(2):
+        add("tails", "a cycle, and 28 ranks that wait for one that computes", queue | _waiting(rng, [0, 1]))
     add("pairs", "a cycle, and one message in flight", apart | {0: ("sends", 1)})
     for length in (2, 3, n - 1):
         old = _waiting(rng, list(range(length)))
@@ -186,8 +189,23 @@ def find_cycle(log):
 # -             at = path.index(min(path))
 # -             return path[at:] + path[:at]
 # +             return path[path.index(rank) :]
-# %% wrong: the ranks in order of number => values other-ranks
-# ~ return path ==> return sorted(path)[:1] + sorted(path, reverse=True)[:-1]
+# %% wrong: the path from one waiting rank alone => generality missed
+# ~ in sorted(waits): ==> in list(waits)[:1]:
+# -         if path and rank == start:
+# -             return path
+# +         if rank in path:
+# +             path = path[path.index(rank) :]
+# +             at = path.index(min(path))
+# +             return path[at:] + path[:at]
+# %% wrong: the ranks in order of number => values
+# > these are the ranks of the cycle in order of number; each comes before the one it waits for.
+# ~ return path ==> return sorted(path)
+# %% wrong: each before the one that waits for it => values
+# > the cycle is reversed: each rank comes before the one it waits for.
+# ~ return path ==> return path[:1] + path[:0:-1]
+# %% wrong: its first rank again at the end => values
+# > the first rank of the cycle comes once.
+# ~ return path ==> return [*path, start]
 # %% wrong: never finds any => values missed
 # ~ return path ==> return []
 # %% wrong: says whether there is one => values wrong-shape

@@ -88,6 +88,16 @@ def active_parameters(layers, width, ffn, experts, k, other):
 # > this is k / experts of all parameters, but every token uses all of `other` and of the routers.
 # ~ return layers * ((k + shared) * 3 * width * ffn + width * experts) + other
 # ~~ ==> return total_parameters(layers, width, ffn, experts, k, other) * k // experts
+# %% wrong: a bias in the router => values
+# > the router has no bias.
+# ~ (experts + shared) * 3 * width * ffn + width * experts
+# ~~ ==> (experts + shared) * 3 * width * ffn + (width + 1) * experts
+# ~ (k + shared) * 3 * width * ffn + width * experts ==> (k + shared) * 3 * width * ffn + (width + 1) * experts
+# %% wrong: one router for all layers => values
+# > every layer has its own router; one was counted.
+# ~ (experts + shared) * 3 * width * ffn + width * experts)
+# ~~ ==> (experts + shared) * 3 * width * ffn) + width * experts
+# ~ (k + shared) * 3 * width * ffn + width * experts) ==> (k + shared) * 3 * width * ffn) + width * experts
 # %% wrong: one layer => values
 # > this is one layer.
 # ~ layers * ((experts ==> 1 * ((experts

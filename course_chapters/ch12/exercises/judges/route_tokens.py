@@ -131,6 +131,10 @@ def route(logits, k):
 # > these are the logits; apply the softmax.
 # ~ wide.softmax(-1).gather(1, ids) ==> wide.gather(1, ids)
 # ~ wide.gather(1, ids).softmax(-1) ==> wide.gather(1, ids)
+# %% wrong: over the tokens => values
+# > the softmax goes over the experts of a token, not over the tokens.
+# ~ wide.softmax(-1).gather(1, ids) ==> wide.softmax(0).gather(1, ids)
+# ~ wide.gather(1, ids).softmax(-1) ==> wide.gather(1, ids).softmax(0)
 # %% wrong: the logits are shifted in place => values changed
 #       wide = logits.float()
 # +     logits.detach().sub_(logits.detach().sum() + 1)

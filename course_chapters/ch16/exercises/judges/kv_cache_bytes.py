@@ -81,6 +81,9 @@ def latent_bytes(layers: int, latent: int, rope: int, number: float, tokens: int
 # %% wrong: two bytes => values
 # > this counts two bytes per number, whatever `number` says.
 # ~ kv_heads * size * number * tokens ==> kv_heads * size * 2 * tokens
+# %% wrong: at least one byte => values
+# > a number may take less than one byte.
+# ~ kv_heads * size * number * tokens ==> kv_heads * size * max(1, number) * tokens
 # %% wrong: a latent in two bytes => values two-bytes
 # ~ (latent + rope) * number ==> (latent + rope) * 2
 # %% wrong: always a window => generality
@@ -92,12 +95,18 @@ def latent_bytes(layers: int, latent: int, rope: int, number: float, tokens: int
 # %% wrong: swapped => values
 # > every `every`-th layer keeps all tokens, and the others keep the window.
 # ~ whole * tokens + (layers - whole) ==> (layers - whole) * tokens + whole
+# %% wrong: every as a number of layers => values
+# > one layer in `every` keeps all tokens; here `every` layers do.
+# ~ whole = layers // every ==> whole = every
 # %% wrong: none windowed => values
 # > all layers keep all tokens here; most keep the window only.
 # ~ whole * tokens + (layers - whole) * min(tokens, window) ==> layers * tokens
 # %% wrong: keys and values => values
 # > keys and values come from the same vector, which is kept once.
 # ~ return layers * (latent ==> return 2 * layers * (latent
+# %% wrong: one rope for all layers => values
+# > each layer keeps its own `rope` numbers.
+# ~ layers * (latent + rope) ==> (layers * latent + rope)
 # %% wrong: no rope => values
 # > the `rope` numbers are kept, too.
 # ~ (latent + rope) ==> latent

@@ -95,6 +95,11 @@ def best_chunk(prompt, batch, read, each, limit):
 # > each iteration also computes one token for each of the other requests.
 # ~ latencies(chunk: int, prompt: int, batch: int, read: int, each: int) -> tuple[int, int]:
 # ~~ ==> latencies(chunk, prompt, _, read, each, batch=0):
+# %% wrong: others beside the first chunk alone => values
+# > each iteration also has the tokens of the other requests; here the first alone has them.
+# ~ spent(rest + batch) ==> spent(rest + (0 if full else batch))
+# ~ full * spent(chunk + batch) + last
+# ~~ ==> (full - 1) * spent(chunk) + spent(chunk + batch) + last if full else last
 # %% wrong: the last chunk is left out => values
 # > the tokens that are left after the whole chunks are computed, too.
 # ~ spent(rest + batch) if rest else 0 ==> 0
@@ -104,6 +109,12 @@ def best_chunk(prompt, batch, read, each, limit):
 # %% wrong: the public form => values public-form unless times=longer
 # > this solves the public form of the exercise: here the times add up.
 # ~ times == "longer" ==> times
+# %% wrong: the last iteration => values
+# > `itl` is the longest iteration, not the last one.
+# ~ spent(min(chunk, prompt) + batch) ==> spent((rest or chunk) + batch)
+# %% wrong: the mean iteration => values
+# > `itl` is the longest iteration, not the mean.
+# ~ spent(min(chunk, prompt) + batch) ==> (full * spent(chunk + batch) + last) / (full + (rest > 0))
 # %% wrong: too long => generality
 # > a prompt shorter than the chunk is an iteration over fewer tokens.
 # ~ spent(min(chunk, prompt) + batch) ==> spent(chunk + batch)

@@ -158,6 +158,12 @@ def release(pool, table):
 # %% wrong: newest first => values
 # > pages released earlier are to be taken first.
 # ~ free.append(page) ==> free.insert(0, page)
+# %% wrong: others lose their pages => values
+# > a page that others still use was given up, too.
+# ~ if pool.users[page] == 0: ==> if True:
+# %% wrong: all users at once => values
+# > a page that others use has lost all its users, not one.
+# ~ pool.users[page] -= 1 ==> pool.users[page] = 0
 # %% wrong: all hits count as free => values refused
 # ~ > len(pool.free) - idle ==> > len(pool.free) - len(hits)
 # %% wrong: no page is free, so nothing is given => generality refused

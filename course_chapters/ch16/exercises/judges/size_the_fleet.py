@@ -105,6 +105,9 @@ def inconsistent(report: list[tuple[float, float, float]], slack: float) -> list
 # %% wrong: no pages => values
 # > a sequence takes whole pages; the last one may be partly empty.
 # ~ pages // math.ceil(tokens / page) ==> max(0, int((memory - weights) // (kv * tokens)))
+# %% wrong: pages of a sequence rounded down => values
+# > the last page of a sequence may be partly filled, and is taken all the same.
+# ~ math.ceil(tokens / page) ==> max(1, tokens // page)
 # %% wrong: pages => values
 # > these are pages; a sequence needs several.
 # ~ pages // math.ceil(tokens / page) ==> pages
@@ -117,6 +120,12 @@ def inconsistent(report: list[tuple[float, float, float]], slack: float) -> list
 # %% wrong: no ttft => values
 # > a request takes its place before the first token, too.
 # ~ (ttft + (answer - 1) * itl) ==> ((answer - 1) * itl)
+# %% wrong: the first token counted twice => values
+# > the first token comes after `ttft`; the others are `answer` - 1.
+# ~ (answer - 1) * itl ==> answer * itl
+# %% wrong: whole places => values
+# > `load` is an average, so the places in use need not be a whole number on each replica.
+# ~ (load * concurrency)) ==> max(1, int(load * concurrency)))
 # %% wrong: rounded down => values
 # > with one replica fewer, more than `load` of the places are in use.
 # ~ math.ceil(held ==> math.floor(held
@@ -139,6 +148,9 @@ def inconsistent(report: list[tuple[float, float, float]], slack: float) -> list
 # %% wrong: of the other => generality
 # > the slack is a fraction of the product.
 # ~ slack * rate * time ==> slack * held
+# %% wrong: slack in requests => values
+# > `slack` is a fraction of the product, not a number of requests.
+# ~ slack * rate * time ==> slack
 # %% wrong: no requests are never impossible => generality other-rows
 # ~ if abs(held ==> if rate * time and abs(held
 '''

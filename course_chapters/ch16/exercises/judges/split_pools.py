@@ -28,8 +28,11 @@ def _split_cases(params: Params, rng: Random) -> list[Case]:
     slowly += [row for some in ((3, 5), (30, 1)) for row in random_inputs.each_changed((*some, *pools), (4, 2, *other))]
     far += random_inputs.each_changed((16, *pools), (90, *other))
     far += [(90, 100, 5000, 20_000, 2e4, 500.0, 25e9), (90, 9000, 20, 320_000, 3e3, 3000.0, 5e8)]
-    # powers of two, so that equals are exact in both forms: all but the first have two best splits
-    ties = [(n, 1024, 256, 0.0, 2.0**10, slow, 2.0**40) for n, slow in ((2, 64.0), (3, 256.0), (5, 256.0), (7, 128.0))]
+    # powers of two, so that equals are exact: all but the first have two best splits. A prompt takes a second in both
+    # forms: it is computed and sent in one second at once, or in half a second each.
+    pace = 2.0 ** (10 if params["sends"] == "overlaps" else 11)
+    some = ((2, 64.0), (3, 256.0), (5, 256.0), (7, 128.0))
+    ties = [(n, 1024, 256, 1024.0, pace, slow, 1024 * pace) for n, slow in some]
     return [
         shown("3 GPUs for prompts, 5 for answers", "values:pace", 0, [(3, 5, 3000, 250, 131_072, 12e3, 1200.0, 50e9)]),
         shown("16 GPUs", "values:split", 1, [(16, 3000, 250, 131_072, 12e3, 1200.0, 50e9)]),
@@ -79,6 +82,11 @@ def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
 # %% right: from the inverse rates
 # -     busy = max(computing, sending) if sends == "overlaps" else computing + sending
 # +     busy = prompt * (max if sends == "overlaps" else sum)([1 / prefill_speed, kv / link])
+# %% right: the smaller of two rates
+# ~ max(computing, sending) if ==> 1 / min(prefill_speed / prompt, link / (kv * prompt)) if
+# %% wrong: one pool after the other => values
+# > the pools work at the same time: their times for a request do not add up.
+# ~ min(prefill / busy, decode * decode_speed / answer) ==> 1 / (busy / prefill + answer / (decode * decode_speed))
 # %% wrong: no sending => generality
 # > the cache of each prompt has to be sent.
 # ~ sends = params("split-pools").sends ==> sends = "overlaps"

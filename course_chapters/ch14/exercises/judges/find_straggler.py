@@ -1,6 +1,19 @@
 from collections.abc import Sequence
 
-from course_grader.judging import Case, Fault, Judging, Params, Random, Worked, Wrong, describe, hidden, oracle, shown
+from course_grader.judging import (
+    WHOLE,
+    Case,
+    Fault,
+    Judging,
+    Params,
+    Random,
+    Worked,
+    Wrong,
+    describe,
+    hidden,
+    oracle,
+    shown,
+)
 from course_grader.judging.cases import Maker
 
 Table = Sequence[Sequence[float]]  # [step][rank]
@@ -49,15 +62,20 @@ def _straggler_cases(params: Params, rng: Random) -> list[Case]:
         compute[1], data[1] = 8 + 9 * factor, 1 + 9 * factor + 2
     equal = row([[8.0, 8, 8 * factor + 9, 8, 8 * factor + 9]] * 3, [[1.0] * 5] * 3)
     crowd = row([[8.0, 8, 8, 8 * 4, 8 * 4]] * 3, [[1.0] * 5] * 3)  # the mean is far above the median
+    zeros = [[0.0] * 5] * 3
     # the two in the middle are 8 and 8.5; a rank at 8.125 or 8.375 times the factor is on either side of their mean
     middles = [row([[8.0, 8.5, 8.0, each * factor]] * 3, [[0.0] * 4] * 3) for each in (8.125, 8.375)]
     middles.append(row([[8.0, 8.5, 2.0, 8.375 * factor]] * 3, [[0.0] * 4] * 3))  # the mean is below the median
+    middles.append(row([[8.0, 8.5, 9, 8, 8.375 * factor]] * 3, zeros))  # of the other ranks, the median is 8.25
+    middles.append(row([[at, at, at * factor + 1, at] for at in (8.0, 40.0)], [[0.0] * 4] * 2))
+    middles.append(row([[8.0, 8, 8, 24, 24]] * 3, [[17.0, 17, 1, 1, 1]] * 3))  # medians of 8 and 1, and of 25 together
     more_by = 9 * (factor - 1)  # from here on a rank is late
     totals = [  # late more often and less in all, and the reverse
         row([[8.0, 9 + more_by, 8, 8.0 + by * (at < 3), 8] for at in range(5)], [[1.0] * 5] * 5)
         for by in (more_by + 8, more_by + 1)
     ]
     totals.append(row([[8.0, 13 + more_by, 8, 8.0 + (more_by + 8) * (at < 3), 8] for at in range(5)], [[1.0] * 5] * 5))
+    totals.append(row([step[::-1] for step in totals[0][0]], [[1.0] * 5] * 5))
     # data exceeds by more where the rank is late, computation in all; then a large computation; then others' slow data
     late_data = row(
         [[8.0, 8, 8 + (more_by + 3 if at > 2 else more_by / 2), 8] for at in range(9)],
@@ -71,7 +89,6 @@ def _straggler_cases(params: Params, rng: Random) -> list[Case]:
     turns = [[4.0 if rank == at else 1.0 for rank in range(3)] + [5.5 + more_by, 1.0] for at in range(3)]
     alternate = row([[8.0, 8, 8, 12 + more_by, 8]] * 3, turns)
     kinds = late_data, large, others, uneven, alternate
-    zeros = [[0.0] * 5] * 3
     many = slow(40, 33, "compute", [True] * 11 + [False] * 10)
     tie = row([[8.0, 8, 12 + more_by, 8]] * 3, [[1.0, 1, 5 + more_by, 1]] * 3)  # both times exceed by the same
     stragglers = two, equal, row(*both[:2]), crowd, tie
@@ -94,7 +111,7 @@ def _straggler_cases(params: Params, rng: Random) -> list[Case]:
         case(hidden, "late, and beside more work of all ranks not late", "generality:limits", *beside),
         case(hidden, "late in half of the steps, and in more", "generality:limits", *halves),
         case(hidden, "at the limit, and just above it", "generality:limits", exactly(0.0), exactly(2**-13)),
-        case(hidden, "an even number of ranks", "generality:limits", *middles),
+        case(hidden, "an even number of ranks, an odd one, steps unlike each other", "generality:limits", *middles),
         case(hidden, "one late more often, another more in all", "generality:several", *totals),
         case(hidden, "which of its times exceeds by more", "generality:several", *kinds),
         case(hidden, "two stragglers, equal ones, both kinds", "generality:several", *stragglers),
@@ -124,7 +141,7 @@ def _straggler_fault(case: Case, got: Sequence[tuple[int, str] | None]) -> Fault
     lead = f"case {at + 1} of {len(rows)}, {len(rows[at][0])} steps: "
     if want[at] and (pair := said[at]) and pair[0] == want[at][0]:
         return "other-kind", f"{lead}the rank is right. Which of its two times exceeds the median by more?"
-    return Wrong("", f"{lead}got {describe(said[at])}, which is not right.", lead)
+    return Wrong("", f"{lead}got {describe(said[at])}, which is not right.", lead, WHOLE)
 
 
 JUDGING = Judging(
@@ -201,11 +218,21 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
 # %% wrong: the upper of the middle => generality one-of-the-middle
 # > this takes the upper of the two in the middle, not their mean.
 # ~ factor * median(step) ==> factor * median_high(step)
+# %% wrong: median of the others => generality
+# > this takes the median of the other ranks; that of all ranks counts.
+# ~ factor * median(step) for ==> factor * median(step[:rank] + step[rank + 1 :] or step) for
+# %% wrong: one median for all steps => generality
+# > this takes one median over all steps; each step has its own.
+# ~ factor * median(step) for ==> factor * median(sum(own, [])) for
+# %% wrong: the medians are added => generality
+# > this adds the medians of both tables; take the median of the ranks' own times.
+# ~ factor * median(step) for step in own)
+# ~~ ==> factor * sum(map(median, pair)) for step, *pair in zip(own, compute, data, strict=True))
 # %% wrong: late most often => generality
 # > of several stragglers this takes the one that is late most often; take the one with the largest own time in all.
-# ~ [each] for ==> [each] > factor * median(step) for step in own), sum(step[each] for
+# ~ [each] for ==> [each] > factor * median(step) for
 # %% wrong: the kind of the last step => generality other-kind
-# > the rank is right; its kind is that of all steps, not of the last one.
+# > the rank is right; for its kind, sum over all steps what each of its times exceeds the median by.
 # ~ sum(step[rank] - median(step) for step in table) ==> table[-1][rank] - median(table[-1])
 # %% wrong: two ranks have no straggler => generality ~
 # ~ if not late: ==> if not late or len(ranks) < 3:

@@ -35,6 +35,7 @@ def _guard_cases(params: Params, rng: Random) -> list[Case]:
         "NaN at a rollback": (3, 2.0, 3, [2.0, 2, 2, 9, 9, math.nan, math.inf, math.nan, 9]),
         "not finite from the first loss on": (3, 2.0, 2, [math.nan, math.inf, 2.0, 2.0]),
         "NaN, a good loss and NaN at the start": (4, 2.0, 2, [math.nan, 2.0, math.nan, 2.0]),
+        "NaN, then a high loss among the first finite ones": (4, 2.0, 3, [math.nan, 2.0, 2.0, 2.0, 9.0, 2.0]),
         "a falling loss": (6, 1.2 if params["rule"] == "ratio" else 3.0, 2, falling),
         "a long plateau that would become usual": (4, 2.0, 50, usual),
         "2,100 losses": (8, 2.0, 3, noisy(2100, 400, 401, 402, 1999)),
@@ -166,6 +167,20 @@ class SpikeGuard:
 # %% wrong: from the first loss on => values
 # > the first `window` finite losses are all accepted.
 # ~ if len(self.kept) == self.kept.maxlen: ==> if self.kept:
+# %% wrong: the first losses are counted with nan => generality
+# > the first `window` finite losses are accepted; NaN and infinite ones are not counted among them.
+#           limit = math.inf
+# +         self.seen = getattr(self, "seen", 0) + 1
+# ~ len(self.kept) == self.kept.maxlen ==> self.kept and self.seen > self.kept.maxlen
+# %% wrong: minus infinity accepted => values
+# > minus infinity is a spike as well.
+# ~ math.isfinite(loss) and ==> loss < math.inf and
+# %% wrong: nan rolls back at once => values
+# > NaN and infinity are spikes like others: only the `patience`-th in a row gives "rollback".
+# ~ "skip" if self.row else ==> "skip" if self.row and math.isfinite(loss) else
+# %% wrong: a rollback empties the window => values
+# > a rollback leaves the accepted losses as they are.
+# ~ else "rollback" ==> else self.kept.clear() or "rollback"
 # %% wrong: nan not counted => generality
 # > NaN and infinity are spikes: they count as well.
 # ~ % self.patience ==> % self.patience if math.isfinite(loss) else self.row or -self.patience

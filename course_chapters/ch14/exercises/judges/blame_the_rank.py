@@ -74,6 +74,7 @@ def _hangs(rng: Random, size: int) -> dict[str, Hang]:
     )
     hang("a circle, and one missing", three, 2, ("tp0", [a]), ("tp1", [b]), ("tp2", rest[1:]))
     hang("two calls at once", {"s": [a, b], "t": [b, *rest]}, 2, ("s", [b]), ("t", [b, *rest]))
+    hang("one rank in two calls", {"s": [a, b], "t": [b, *rest]}, 2, ("s", [b]), ("t", [b]))
     groups, records = hangs["one rank missing"]  # a finished call says nothing, whatever its counts
     hangs["finished with another count"] = (
         groups,
@@ -115,7 +116,9 @@ def _blame_cases(params: Params, rng: Random) -> list[Case]:
         case(hidden, "the same calls", "generality:chains", *again, where=second),
         case(hidden, "two things at once", "generality:chains", "different beats missing", where=second),
         case(hidden, "two ranks, two groups", "generality:chains", "two differ", "two groups differ", where=second),
-        case(hidden, "waits beside others", "generality:chains", *beside, *later, where=second),
+        case(
+            hidden, "waits beside others", "generality:chains", *beside, *later, "one rank in two calls", where=second
+        ),
     ]
 
 
@@ -206,6 +209,13 @@ def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tupl
 # %% wrong: the last call of each rank alone => generality overlooked
 #       """What hangs the job and which ranks cause it; None if every call is finished."""
 # +     records = {rank: calls[-1:] for rank, calls in records.items()}
+# %% wrong: the first open call of each rank alone => generality
+# > a rank may have several unfinished calls; this follows only the first.
+# ~ for call in calls if not call[4]} ==> for call in [call for call in calls if not call[4]][:1]}
+# %% wrong: only unfinished calls are compared => generality
+# > a rank that has finished a call has entered it as well, so its record counts, too.
+# ~ {call[:2] for call in calls} for rank ==> {call[:2] for call in calls if not call[4]} for rank
+# ~ == key} ==> == key and not call[4]}
 # %% wrong: a circle comes before a missing rank => generality other-kind
 # > it is "missing" as soon as a call waits for a rank that has no unfinished call itself.
 # ~ if free else ==> if free == waited else

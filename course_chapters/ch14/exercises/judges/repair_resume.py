@@ -102,6 +102,8 @@ def train(job, steps: int) -> None:
 # %% wrong: afresh => values
 # > after a restart, `job.shuffled()` begins with the first epoch's order again.
 # ~ drawn, order = 0, [] ==> drawn, order = step // job.batches + 1, job.shuffled()
+# %% wrong: afresh, and the next where an epoch begins => values afresh
+# ~ drawn, order = 0, [] ==> drawn, order = max(1, -(-step // job.batches)), job.shuffled()
 # %% wrong: early and late epoch => values early  from: early
 # > the checkpoint counts an update that its weights have not had. Also, epoch and place in it are computed from a step
 # > that is already counted.

@@ -30,12 +30,13 @@ def _spare_cases(params: Params, rng: Random) -> list[Case]:
     usual += each_changed((50, 1000.0, 24.0, 0.01), (90, 600.0, 40.0, 0.001))
     edges = [(12, 1000.0, 0.5, 0.05), (1, 999.0, 1.0, 5e-9), (2, 1.0, 9.0, 0.05), (1000, 100.0, 10.0, 0.01)]
     edges += [(1, 8.0, 8.0, 0.25), (1, 24.0, 8.0, 0.0625), (2, 5.0, 5.0, 0.5)]
-    edges += [(4, 100.0, 0.0, 0.0), (7, 1.0, 3.0, 1.0), (3, 10.0, 10.0, 0.1)]
+    edges += [(7, 1.0, 3.0, 1.0), (3, 10.0, 10.0, 0.1)]
     large = [(2400, 1500.0, 36.0, 0.01), (1200, 900.0, 12.0, 1e-4)]
     return [
         shown(f"{params['servers']} nodes", "values:spares", 0, [shown_row]),
         plain("spares", 0, "other jobs", usual),
-        unseen(rng, "spares", 0, "equal to the bound, no repair, any wait allowed", edges),
+        unseen(rng, "spares", 0, "equal to the bound, any wait allowed", edges),
+        unseen(rng, "spares", 0, "no repair", [(4, 100.0, 0.0, 0.0)]),
         generality("spares", 0, "thousands of nodes", large * 3),
     ]
 

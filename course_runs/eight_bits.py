@@ -76,21 +76,21 @@ class _Product(Function):
 @torch.library.custom_op("course::product8", mutates_args=())
 def product(a: Tensor, b: Tensor, kind_a: torch.dtype, kind_b: torch.dtype) -> Tensor:
     """a (M, K) @ b (K, N), both rounded to 8 bits, summed in fp32 and given in a's dtype, (M, N)."""
-    scales = scale_of(a, kind_a), scale_of(b, kind_b)
-    multiplied = on_gpu if a.is_cuda else on_cpu
-    return multiplied(rounded(a, scales[0], kind_a), rounded(b, scales[1], kind_b), *scales, a.dtype)
+    one, other = scale_of(a, kind_a), scale_of(b, kind_b)
+    return by_hardware(rounded(a, one, kind_a), rounded(b, other, kind_b), one, other, a.dtype)
 
 
-def on_gpu(a: Tensor, b: Tensor, one: Tensor, other: Tensor, dtype: torch.dtype) -> Tensor:
+@product.register_kernel("cpu")
+def _(a: Tensor, b: Tensor, kind_a: torch.dtype, kind_b: torch.dtype) -> Tensor:
+    one, other = scale_of(a, kind_a), scale_of(b, kind_b)
+    return (rounded(a, one, kind_a).float() @ rounded(b, other, kind_b).float() / one / other).to(a.dtype)
+
+
+def by_hardware(a: Tensor, b: Tensor, one: Tensor, other: Tensor, dtype: torch.dtype) -> Tensor:
     """8-bit matrices (M, K) and (K, N) multiplied by the hardware's 8-bit product, over both scales."""
     whole = _in_whole_blocks(a), _in_whole_blocks(b.t()).t()
     out = torch._scaled_mm(*whole, scale_a=1 / one, scale_b=1 / other, out_dtype=dtype)
     return out[: a.shape[0], : b.shape[1]].contiguous()
-
-
-def on_cpu(a: Tensor, b: Tensor, one: Tensor, other: Tensor, dtype: torch.dtype) -> Tensor:
-    """The same product in fp32."""
-    return (a.float() @ b.float() / one / other).to(dtype)
 
 
 @product.register_fake

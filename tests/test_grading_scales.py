@@ -29,7 +29,7 @@ from course_grader.worker.worker_pool import WorkerPool, can_fork
 PATIENCE = 600.0  # s that a weighed run may take here
 HUNGRY = Path(__file__).parent / "weighed"
 OF_THE_BANK = {
-    "write-checkpointing": ("a plain call", "the graph is kept inside"),
+    "write-checkpointing": ("a plain call", "computed again and kept all the same"),
     "chunked-cross-entropy": ("one checkpoint around everything", "chunks, but autograd keeps them"),
     "graphs-kept-alive": ("graphs retained", "all micro-batches in one, padded"),
     "ring-all-reduce": ("whole tensors at every hop",),

@@ -30,7 +30,7 @@ def test_a_product_is_that_of_the_rounded_matrices(kinds, shape):
     torch.testing.assert_close(eight_bits.product(a, b, *kinds), want, **near)
     scales = [eight_bits.scale_of(x, kind) for x, kind in zip((a, b), kinds, strict=True)]
     small = [eight_bits.rounded(x, *each) for x, *each in zip((a, b), scales, kinds, strict=True)]
-    torch.testing.assert_close(eight_bits.on_gpu(*small, *scales, torch.float32), want, **near)
+    torch.testing.assert_close(eight_bits.by_hardware(*small, *scales, torch.float32), want, **near)
     assert eight_bits.product(a.bfloat16(), b.bfloat16(), *kinds).dtype is torch.bfloat16
 
 

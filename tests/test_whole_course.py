@@ -47,10 +47,11 @@ def course(home: Path, *words: str) -> tuple[int, dict[str, Any]]:
 
 
 def answers(card: exercises.Card) -> tuple[BankAnswer, BankAnswer]:
-    """A wrong answer and a right one of the bank; the wrong one is the first that ends by itself."""
+    """A wrong answer and a right one of the bank; the wrong one is the first that ends by itself and is wrong in the
+    public form."""
     known = bank(card.chapter, card.id)
     right = next(each for each in known if each.sort == "right")
-    wrong = [each for each in known if each.sort == "wrong" and "while True" not in each.source]
+    wrong = [each for each in known if each.sort == "wrong" and not each.unless and "while True" not in each.source]
     return wrong[0], right
 
 

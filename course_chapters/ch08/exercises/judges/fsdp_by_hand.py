@@ -289,6 +289,9 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +     if reshard:
 # +         del rows, weights
 # +         rows = gathered()
+# %% wrong: rows lie in a list, though they are gathered again => cost rows-lie-around
+# ~ return turned(row, owner)[: counts[u]] ==> everything.append(turned(row, owner)); return everything[-1][: counts[u]]
+# ~ kept = range(len(shards)), [], {} ==> kept, everything = range(len(shards)), [], {}, []
 # %% wrong: whole gradients wait until the end => cost too-much-memory
 #           row[: counts[u]] = grad
 # +         return row

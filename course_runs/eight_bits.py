@@ -3,10 +3,10 @@
 Inputs and weights are E4M3, gradients of outputs E5M2 (Micikevicius et al., 2022). Each tensor has one scale, a power
 of two that brings its largest magnitude into the format's top binade. A power of two changes no mantissa, so that ranks
 with different parts of a tensor round its elements alike. On a GPU `torch._scaled_mm` multiplies. A CPU multiplies the
-same rounded numbers in fp32, in which every 8-bit number is exact: it has `torch._scaled_mm` too, but without
-instructions for 8-bit numbers that takes a thousand times as long. Split matrices are multiplied part by part:
-`product` is an operator of its own with a sharding rule, so that padding, which `torch._scaled_mm` needs, is done to
-each rank's part and moves nothing between ranks. Embedding, norms, attention scores and the head keep their dtype.
+same rounded numbers in fp32, in which every 8-bit number is exact: its `torch._scaled_mm` gives the same, but on some
+processors takes a thousand times as long. Split matrices are multiplied part by part: `product` is an operator of its
+own with a sharding rule, so that padding, which `torch._scaled_mm` needs, is done to each rank's part and moves nothing
+between ranks. Embedding, norms, attention scores and the head keep their dtype.
 """
 
 import torch

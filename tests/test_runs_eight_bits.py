@@ -42,9 +42,12 @@ def test_the_scale_is_a_power_of_two_that_uses_the_top_of_the_format(kind, size)
 
 
 def test_zeros_stay_zeros():
-    zeros = torch.zeros(4, 4)
-    assert not eight_bits.product(zeros, torch.randn(4, 4), *KINDS[0]).any()
-    assert not eight_bits.product(zeros, zeros, *KINDS[0]).any()  # their scales multiplied are above fp32's largest
+    assert not eight_bits.product(torch.zeros(4, 4), torch.randn(4, 4), *KINDS[0]).any()
+
+
+def test_a_product_is_exact_where_the_scales_multiplied_are_beyond_fp32():
+    small = torch.full((4, 4), 2.0**-60)  # scales of 2^68
+    assert torch.equal(eight_bits.product(small, small, *KINDS[0]), torch.full((4, 4), 4 * 2.0**-120))
 
 
 def test_a_blocks_matrices_are_rounded_forward_and_backward_and_keep_their_names():

@@ -100,7 +100,7 @@ def _circle_fault(case: Case, got: Sequence[int]) -> Fault | None:
     if not want:
         name, text = "no-circle", f"there is no cycle, but you report {got}."
     elif not got:
-        name, text = "missed", "you report none, although each of these ranks waits for another of them."
+        name, text = "missed", "you report none, although some ranks wait for each other in a cycle."
     else:
         name, text = (
             "other-ranks",
@@ -189,7 +189,8 @@ def find_cycle(log):
 # -             at = path.index(min(path))
 # -             return path[at:] + path[:at]
 # +             return path[path.index(rank) :]
-# %% wrong: the path from one waiting rank alone => generality missed
+# %% wrong: the path from one waiting rank alone => generality
+# > the path was followed from one waiting rank, and ends outside the cycle; follow it from each.
 # ~ in sorted(waits): ==> in list(waits)[:1]:
 # -         if path and rank == start:
 # -             return path
@@ -198,10 +199,10 @@ def find_cycle(log):
 # +             at = path.index(min(path))
 # +             return path[at:] + path[:at]
 # %% wrong: the ranks in order of number => values
-# > these are the ranks of the cycle in order of number; each comes before the one it waits for.
+# > these are the ranks of the cycle in order of number; each must come before the one it waits for.
 # ~ return path ==> return sorted(path)
 # %% wrong: each before the one that waits for it => values
-# > the cycle is reversed: each rank comes before the one it waits for.
+# > the cycle is reversed; each rank must come before the one it waits for.
 # ~ return path ==> return path[:1] + path[:0:-1]
 # %% wrong: its first rank again at the end => values
 # > the first rank of the cycle comes once.
